@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+
+/// The Cayley step on the Stiefel manifold, as functions of tensors.
+///
+/// The paper moves an orthonormal matrix X along its momentum M by the Cayley transform of a skew n×n matrix
+///
+///     W = Ŵ − Ŵᴴ,  Ŵ = MXᴴ − ½X(XᴴMXᴴ);   Y(α) = (I − α/2 W)⁻¹(I + α/2 W)X,
+///
+/// approximated by s rounds of Y ← X + α/2 W(X + Y). W never needs to exist: with Ω = XᴴM and
+/// R = MᴴM + Ω² every iterate is Y = X + XF + MC for p×p matrices F and C, so a step costs six products of
+/// n×p by p×p and a handful of p×p ones. Two corrections keep X orthonormal to rounding for good: what X has
+/// drifted (E = XᴴX − I) is taken off on the way in, what the truncated iteration leaves on the way out.
+///
+/// Here and in the optimisers, M has the sign of the gradient, as LibTorch's own buffers have, and X moves
+/// along −M; the paper's M is the negative of it.
+namespace stiefel {
+
+/// Which norm of W bounds the step, α = min(rate, 2q/(‖W‖ + ε)).
+enum class Norm {
+  kFrobenius,  ///< ‖W‖_F, from p×p matrices
+  kOne,        ///< the largest column sum, which the released code takes; builds the n×n W: for comparison
+  kSpectral,   ///< an estimate of ‖W‖₂ by power iteration with a margin of 10 %
+};
+
+std::string to_string(Norm norm);
+Norm norm_from_string(const std::string& name);
+
+/// How the Cayley transform is computed.
+struct CayleyOptions {
+  double q = 0.5;          ///< the contraction factor: α‖W‖ ≤ 2q
+  double eps = 1e-8;       ///< guards the divisions, as in the paper
+  int64_t iterations = 2;  ///< s, the rounds of the fixed-point iteration
+  bool exact = false;      ///< the closed form by one p×p solve; then α is the rate, uncapped
+  Norm norm = Norm::kFrobenius;
+  bool polish = true;  ///< false: the paper's iteration to the letter, which drifts
+
+  /// Throws c10::Error naming the first value that is out of range.
+  void validate() const;
+};
+
+/// One step of Cayley SGD on matrices of one shape, in place: M ← βM + G, projected, and X moves along −M.
+///
+/// Each tensor of `points` is (…, p, n): an orthonormal matrix on its smaller side, or a stack of them.
+/// A matrix whose gradient is not finite keeps its point and momentum, and `skipped` (0-dim, integral)
+/// counts it. `rate` is 0-dim on the device of the points, so nothing synchronises with the host there.
+void cayley_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
+                 const at::Tensor& skipped, const at::Tensor& rate, double momentum,
+                 const CayleyOptions& options = {});
+
+/// One step of Cayley ADAM: M ← β₁M + (1−β₁)G, v ← β₂v + (1−β₂)‖G‖²_F, k ← k + 1, and X moves along −M/r with
+/// r = (1−β₁ᵏ)√(v/(1−β₂ᵏ) + ε). `second_moments` (v) and `steps` (k) hold one double a matrix.
+void cayley_adam_(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
+                  at::TensorList steps, at::TensorList gradients, const at::Tensor& skipped,
+                  const at::Tensor& rate, double beta1, double beta2, const CayleyOptions& options = {});
+
+/// The Cayley retraction: the point reached from `point` along the tangent vector `direction` (both
+/// (…, p, n)) in unit time. With `options.exact` the curve is the closed form.
+at::Tensor cayley_retraction(const at::Tensor& point, const at::Tensor& direction,
+                             const CayleyOptions& options = {});
+
+/// ‖W‖ of the skew matrix that moves `point` along `direction`, one number a matrix, in double.
+at::Tensor generator_norm(const at::Tensor& point, const at::Tensor& direction, Norm norm);
+
+}  // namespace stiefel

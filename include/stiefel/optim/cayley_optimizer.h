@@ -1,0 +1,102 @@
+#pragma once
+
+#include <stiefel/optim/group_options.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace stiefel {
+
+/// What the optimiser remembers of any parameter. `master` is the float32 point of a half or bfloat16
+/// parameter on the manifold, whose own type cannot hold an orthonormal matrix; the parameter is its
+/// rounding.
+class ParamState : public torch::optim::OptimizerParamState {
+ public:
+  at::Tensor master;
+
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+  void serialize(torch::serialize::InputArchive& archive) override;
+
+  /// The tensors that make up the state: each in the parameter's shape, or one number a matrix.
+  struct Entry {
+    const char* name;
+    at::Tensor* tensor;
+    bool per_matrix;
+  };
+  virtual std::vector<Entry> entries();
+};
+
+/// What Cayley SGD and Cayley ADAM share: groups on the manifold beside Euclidean ones, batching by shape,
+/// the checks at the start, and archives from which training continues bit for bit.
+///
+/// Parameters on the manifold are checked when their group is first seen: a matrix within 1e-3 of the
+/// manifold is left as it is (the first step draws it in), one further off is made orthonormal with a
+/// warning, and one without full rank is an error.
+class CayleyOptimizer : public torch::optim::Optimizer {
+ public:
+  /// Gradients are read, never changed. Parameters without a gradient are passed over.
+  at::Tensor step(LossClosure closure = nullptr) override;
+
+  /// Adds a group. Hides the base class's function of the same name to keep Euclidean defaults off the
+  /// manifold; a group added through the base class is checked at the next step all the same.
+  void add_param_group(const torch::optim::OptimizerParamGroup& group);
+
+  /// How often a matrix was left in place because its gradient was not finite.
+  int64_t skipped_steps() const;
+
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+
+ protected:
+  CayleyOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
+                  std::unique_ptr<GroupOptions> defaults);
+
+  /// The matrices of one shape that a group steps together, each tensor (B, p, n).
+  struct Bucket {
+    std::vector<at::Tensor> points;
+    std::vector<at::Tensor> momenta;
+    std::vector<at::Tensor> gradients;
+    std::vector<ParamState*> states;
+  };
+
+  /// The optimiser's name in its archives.
+  virtual const char* name() const = 0;
+
+  virtual std::unique_ptr<ParamState> new_state() const = 0;
+
+  /// The momentum of a point, in the point's shape; creates what the state lacks. `batch_shape` is the shape
+  /// of per-matrix numbers.
+  virtual at::Tensor& momentum_of(ParamState& state, const at::Tensor& point,
+                                  at::IntArrayRef batch_shape) = 0;
+
+  /// One step of a bucket on the manifold, and of one Euclidean parameter.
+  virtual void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,
+                           const at::Tensor& skipped) = 0;
+  virtual void step_euclidean(const GroupOptions& options, at::Tensor& parameter, const at::Tensor& gradient,
+                              ParamState& state) = 0;
+
+  /// Validates and prepares groups that have not been seen yet. Constructors of derived classes call it last.
+  void prepare();
+
+ private:
+  struct Seen {
+    size_t parameters = 0;  // how many of the group's parameters are prepared
+    at::Tensor rate;        // the group's rate on its device, so that a step reads no host memory there
+    double rate_value = -1;
+
+    const at::Tensor& rate_on(const at::Device& device, double value);
+  };
+
+  ParamState& state_of(const at::Tensor& parameter);
+  const ParamState* find_state(const at::Tensor& parameter) const;
+  void place_on_manifold(const std::vector<at::Tensor>& parameters, const GroupOptions& options);
+  void step_manifold_group(torch::optim::OptimizerParamGroup& group, Seen& seen);
+  at::Tensor& skipped_on(const at::Device& device);
+
+  std::vector<Seen> seen_;
+  std::vector<at::Tensor> skipped_;  // a counter for each device that has points
+};
+
+}  // namespace stiefel

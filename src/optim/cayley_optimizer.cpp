@@ -1,0 +1,335 @@
+#include <stiefel/manifold.h>
+#include <stiefel/optim/cayley_optimizer.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "compat.h"
+
+namespace stiefel {
+
+namespace {
+
+using torch::optim::OptimizerParamGroup;
+
+// A point this close is left bit for bit at the start: it may come from a checkpoint, and the first step
+// draws it in.
+constexpr double kNear = 1e-3;
+// Beyond this the entry correction of a step does not converge.
+constexpr double kFar = 0.5;
+
+GroupOptions& options_of(OptimizerParamGroup& group) { return static_cast<GroupOptions&>(group.options()); }
+
+const GroupOptions& options_of(const OptimizerParamGroup& group) {
+  return static_cast<const GroupOptions&>(group.options());
+}
+
+/// Gives a group without options the defaults, less what they hold for Euclidean groups where it is not one.
+OptimizerParamGroup with_options(const OptimizerParamGroup& group, const GroupOptions& defaults) {
+  auto result = group;
+  if (!result.has_options()) {
+    result.set_options(defaults.clone());
+    if (defaults.manifold() == Manifold::kStiefel) options_of(result).drop_euclidean();
+  }
+  return result;
+}
+
+std::vector<OptimizerParamGroup> with_options(const std::vector<OptimizerParamGroup>& groups,
+                                              const GroupOptions& defaults) {
+  defaults.cayley().validate();
+  const bool someone_else = std::any_of(groups.begin(), groups.end(), [](const OptimizerParamGroup& group) {
+    return group.has_options() && options_of(group).manifold() == Manifold::kEuclidean;
+  });
+  // With no Euclidean group beside them the defaults are the manifold groups' own, and must suit them.
+  if (!someone_else) defaults.validate();
+  std::vector<OptimizerParamGroup> result;
+  for (const auto& group : groups) result.push_back(with_options(group, defaults));
+  return result;
+}
+
+bool is_reduced(const at::Tensor& t) {
+  return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16;
+}
+
+void check_type(const at::Tensor& parameter) {
+  TORCH_CHECK(at::isFloatingType(parameter.scalar_type()) || at::isComplexType(parameter.scalar_type()),
+              "stiefel: a parameter on the manifold must be floating-point or complex; got ",
+              parameter.scalar_type(), " ", parameter.sizes());
+  TORCH_CHECK(parameter.layout() == at::kStrided, "stiefel: a parameter on the manifold must be dense; got ",
+              parameter.layout());
+}
+
+/// Checks a state tensor from an archive against its parameter and puts it where a step expects it: numbers a
+/// matrix beside the point (on the host for a Euclidean parameter), the rest in the parameter's own layout,
+/// so that both are read as matrices in one order.
+void place(at::Tensor& tensor, const ParamState::Entry& entry, const at::Tensor& parameter,
+           const GroupOptions& options) {
+  const bool on_manifold = options.manifold() == Manifold::kStiefel;
+  if (entry.per_matrix) {
+    const auto expected =
+        on_manifold ? MatrixView(parameter, options.batched()).batch_shape() : std::vector<int64_t>{};
+    TORCH_CHECK(tensor.sizes() == expected, "stiefel: the archive's '", entry.name, "' of a parameter ",
+                parameter.sizes(), " has the shape ", tensor.sizes(), " instead of ",
+                at::IntArrayRef(expected));
+    tensor = tensor.to(on_manifold ? parameter.device() : at::Device(at::kCPU));
+    return;
+  }
+  TORCH_CHECK(tensor.sizes() == parameter.sizes(), "stiefel: the archive's '", entry.name, "' has the shape ",
+              tensor.sizes(), ", its parameter ", parameter.sizes());
+  tensor = at::empty_like(parameter, parameter.options().dtype(tensor.scalar_type())).detach().copy_(tensor);
+}
+
+std::string index_key(const char* what, size_t index) { return what + std::to_string(index); }
+
+}  // namespace
+
+std::vector<ParamState::Entry> ParamState::entries() { return {{"master", &master, false}}; }
+
+void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
+  for (const auto& entry : const_cast<ParamState*>(this)->entries()) {  // reads only
+    if (entry.tensor->defined()) archive.write(entry.name, *entry.tensor, /*is_buffer=*/true);
+  }
+}
+
+void ParamState::serialize(torch::serialize::InputArchive& archive) {
+  for (const auto& entry : entries()) {
+    at::Tensor value;
+    if (archive.try_read(entry.name, value, /*is_buffer=*/true)) *entry.tensor = value;
+  }
+}
+
+CayleyOptimizer::CayleyOptimizer(std::vector<OptimizerParamGroup> groups,
+                                 std::unique_ptr<GroupOptions> defaults)
+    : Optimizer(with_options(groups, *defaults), defaults->clone()) {}
+
+void CayleyOptimizer::add_param_group(const OptimizerParamGroup& group) {
+  Optimizer::add_param_group(with_options(group, static_cast<const GroupOptions&>(defaults())));
+  prepare();
+}
+
+ParamState& CayleyOptimizer::state_of(const at::Tensor& parameter) {
+  auto& slot = state_[state_key(parameter)];
+  if (!slot) slot = new_state();
+  return static_cast<ParamState&>(*slot);
+}
+
+const ParamState* CayleyOptimizer::find_state(const at::Tensor& parameter) const {
+  const auto found = state_.find(state_key(parameter));
+  return found == state_.end() ? nullptr : static_cast<const ParamState*>(found->second.get());
+}
+
+void CayleyOptimizer::prepare() {
+  const at::NoGradGuard no_grad;
+  seen_.resize(param_groups_.size());
+  for (size_t i = 0; i < param_groups_.size(); ++i) {
+    auto& group = param_groups_[i];
+    const auto& options = options_of(group);
+    options.validate();
+    auto& seen = seen_[i];
+    if (seen.parameters == group.params().size()) continue;
+    if (options.manifold() == Manifold::kStiefel) {
+      const auto& all = group.params();
+      place_on_manifold({all.begin() + static_cast<std::ptrdiff_t>(seen.parameters), all.end()}, options);
+    }
+    seen.parameters = group.params().size();
+  }
+}
+
+void CayleyOptimizer::place_on_manifold(const std::vector<at::Tensor>& parameters,
+                                        const GroupOptions& options) {
+  size_t mended = 0;
+  double worst = 0;
+  std::vector<int64_t> worst_shape;
+  for (const auto& parameter : parameters) {
+    check_type(parameter);
+    auto weight = parameter.detach();
+    if (is_reduced(weight)) {
+      // Rounding alone takes such a parameter off the manifold, so this is no cause for a warning.
+      auto& master = state_of(parameter).master;
+      master = weight.to(at::kFloat);
+      orthonormalize_(master, options.batched());
+      weight.copy_(master);
+      continue;
+    }
+    const double off = defect(weight, options.batched()).max().item<double>();
+    if (off <= kNear) continue;
+    if (!options.orthonormalize_on_start()) {
+      TORCH_CHECK(off <= kFar || !options.polish(), "stiefel: a parameter of shape ", weight.sizes(),
+                  " is off the manifold by ‖XᴴX − I‖ = ", off, ", too far for a step to draw it in (", kFar,
+                  "); call stiefel::orthonormalize_ on it or leave orthonormalize_on_start on");
+      continue;
+    }
+    orthonormalize_(weight, options.batched());
+    ++mended;
+    if (!(off <= worst)) {
+      worst = off;
+      worst_shape = weight.sizes().vec();
+    }
+  }
+  if (mended > 0) {
+    TORCH_WARN("stiefel: ", mended, " of ", parameters.size(),
+               " parameters were not orthonormal (‖XᴴX − I‖ up to ", worst, ", shape ",
+               at::IntArrayRef(worst_shape),
+               ") and were replaced by the nearest orthonormal matrices; initialise them with stiefel::init "
+               "or stiefel::orthonormalize_ to choose the start yourself");
+  }
+}
+
+const at::Tensor& CayleyOptimizer::Seen::rate_on(const at::Device& device, double value) {
+  if (!rate.defined() || rate.device() != device) {
+    rate = at::full({}, value, at::TensorOptions(at::kDouble).device(device));
+  } else if (rate_value != value) {
+    rate.fill_(value);
+  }
+  rate_value = value;
+  return rate;
+}
+
+at::Tensor& CayleyOptimizer::skipped_on(const at::Device& device) {
+  for (auto& counter : skipped_) {
+    if (counter.device() == device) return counter;
+  }
+  return skipped_.emplace_back(at::zeros({}, at::TensorOptions(at::kLong).device(device)));
+}
+
+int64_t CayleyOptimizer::skipped_steps() const {
+  int64_t total = 0;
+  for (const auto& counter : skipped_) total += counter.item<int64_t>();
+  return total;
+}
+
+void CayleyOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& seen) {
+  const auto& options = options_of(group);
+  struct Home {
+    MatrixView view;
+    at::Tensor point;
+    at::Tensor momentum;
+    at::Tensor parameter;
+    const Bucket* bucket;
+    size_t index;
+  };
+  using Kind = std::tuple<int64_t, int64_t, int64_t, at::ScalarType, c10::DeviceType, c10::DeviceIndex>;
+  std::map<Kind, Bucket> buckets;
+  std::vector<Home> homes;
+  for (auto& parameter : group.params()) {
+    if (!parameter.grad().defined()) continue;
+    TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
+                " is sparse; a step on the manifold moves the whole matrix, so make it dense");
+    auto& state = state_of(parameter);
+    const auto point = state.master.defined() ? state.master : parameter.detach();
+    const MatrixView view(point, options.batched());
+    const auto& momentum = momentum_of(state, point, view.batch_shape());
+    const Kind kind{view.batch(),          view.p(), view.n(), point.scalar_type(), point.device().type(),
+                    point.device().index()};
+    auto& bucket = buckets[kind];
+    bucket.points.push_back(view(point));
+    bucket.momenta.push_back(view(momentum));
+    bucket.gradients.push_back(view(parameter.grad().to(point.scalar_type())));
+    bucket.states.push_back(&state);
+    homes.push_back({view, point, momentum, parameter.detach(), &bucket, bucket.points.size() - 1});
+  }
+  for (auto& [kind, bucket] : buckets) {
+    const auto device = bucket.points[0].device();
+    step_bucket(options, bucket, seen.rate_on(device, options.lr()), skipped_on(device));
+  }
+  for (const auto& home : homes) {
+    home.view.write(home.bucket->points[home.index], home.point);
+    home.view.write(home.bucket->momenta[home.index], home.momentum);
+    if (!home.point.is_alias_of(home.parameter)) home.parameter.copy_(home.point);
+  }
+}
+
+at::Tensor CayleyOptimizer::step(LossClosure closure) {
+  at::Tensor loss;
+  if (closure) {
+    const at::AutoGradMode with_grad(true);
+    loss = closure();
+  }
+  const at::NoGradGuard no_grad;
+  prepare();
+  for (size_t i = 0; i < param_groups_.size(); ++i) {
+    auto& group = param_groups_[i];
+    const auto& options = options_of(group);
+    if (options.manifold() == Manifold::kStiefel) {
+      step_manifold_group(group, seen_[i]);
+      continue;
+    }
+    for (auto& parameter : group.params()) {
+      if (!parameter.grad().defined()) continue;
+      TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
+                  " is sparse, which this optimiser does not support; make it dense");
+      auto weight = parameter.detach();
+      step_euclidean(options, weight, parameter.grad(), state_of(parameter));
+    }
+  }
+  return loss;
+}
+
+void CayleyOptimizer::save(torch::serialize::OutputArchive& archive) const {
+  archive.write("stiefel_optimizer", c10::IValue(std::string(name())));
+  archive.write("stiefel_format", c10::IValue(int64_t{1}));
+  archive.write("skipped_steps", c10::IValue(skipped_steps()));
+  archive.write("groups", c10::IValue(static_cast<int64_t>(param_groups_.size())));
+  for (size_t i = 0; i < param_groups_.size(); ++i) {
+    const auto& group = param_groups_[i];
+    torch::serialize::OutputArchive group_archive(archive.compilation_unit());
+    torch::serialize::OutputArchive options_archive(archive.compilation_unit());
+    options_of(group).serialize(options_archive);
+    group_archive.write("options", options_archive);
+    group_archive.write("parameters", c10::IValue(static_cast<int64_t>(group.params().size())));
+    for (size_t j = 0; j < group.params().size(); ++j) {
+      torch::serialize::OutputArchive state_archive(archive.compilation_unit());
+      if (const auto* state = find_state(group.params()[j])) state->serialize(state_archive);
+      group_archive.write(index_key("state", j), state_archive);
+    }
+    archive.write(index_key("group", i), group_archive);
+  }
+}
+
+void CayleyOptimizer::load(torch::serialize::InputArchive& archive) {
+  const at::NoGradGuard no_grad;
+  const auto kind = read_value(archive, "stiefel_optimizer").toStringRef();
+  TORCH_CHECK(kind == name(), "stiefel: the archive holds the state of ", kind, ", not of ", name());
+  const auto format = read_value(archive, "stiefel_format").toInt();
+  TORCH_CHECK(format == 1, "stiefel: the archive has format ", format, "; this version reads format 1");
+  const auto groups = static_cast<size_t>(read_value(archive, "groups").toInt());
+  TORCH_CHECK(groups == param_groups_.size(), "stiefel: the archive has ", groups,
+              " parameter groups, this optimiser ", param_groups_.size());
+
+  // Everything is read and checked first, so that a bad archive changes nothing.
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
+  std::vector<std::pair<at::Tensor, std::unique_ptr<ParamState>>> states;
+  for (size_t i = 0; i < groups; ++i) {
+    torch::serialize::InputArchive group_archive;
+    archive.read(index_key("group", i), group_archive);
+    torch::serialize::InputArchive options_archive;
+    group_archive.read("options", options_archive);
+    options.push_back(options_of(param_groups_[i]).clone());
+    auto& read = static_cast<GroupOptions&>(*options.back());
+    read.serialize(options_archive);
+    read.validate();
+    const auto& parameters = param_groups_[i].params();
+    const auto count = static_cast<size_t>(read_value(group_archive, "parameters").toInt());
+    TORCH_CHECK(count == parameters.size(), "stiefel: group ", i, " of the archive has ", count,
+                " parameters, this optimiser's ", parameters.size());
+    for (size_t j = 0; j < count; ++j) {
+      torch::serialize::InputArchive state_archive;
+      group_archive.read(index_key("state", j), state_archive);
+      auto state = new_state();
+      state->serialize(state_archive);
+      for (const auto& entry : state->entries()) {
+        if (entry.tensor->defined()) place(*entry.tensor, entry, parameters[j], read);
+      }
+      states.emplace_back(parameters[j], std::move(state));
+    }
+  }
+  const auto skipped = read_value(archive, "skipped_steps").toInt();
+
+  for (size_t i = 0; i < groups; ++i) param_groups_[i].set_options(std::move(options[i]));
+  for (auto& [parameter, state] : states) state_[state_key(parameter)] = std::move(state);
+  skipped_.clear();
+  skipped_on(at::kCPU).fill_(skipped);
+}
+
+}  // namespace stiefel

@@ -1,0 +1,79 @@
+#include "algebra.h"
+#include "economy.h"
+#include "exit_correction.h"
+#include "generator_norm.h"
+#include "step.h"
+
+// The step where X is square: M lies in the span of X, so R = 0, W = XΩXᴴ, and Y = X(I + D) with D a function
+// of Ω alone. E steers nothing here; it is only taken off at the end.
+
+namespace stiefel::detail {
+
+namespace {
+
+/// D ← τΩ + (τ/2)ΩD, s times from τΩ.
+at::Tensor iterate(const at::Tensor& omega, const at::Tensor& omega2, const at::Tensor& tau, int64_t rounds) {
+  const auto whole = omega * tau;
+  if (rounds == 0) return whole;
+  auto d = at::addcmul(whole, omega2, tau * tau, 0.5);  // the first round: its product is Ω²
+  for (int64_t i = 1; i < rounds; ++i) d = at::baddbmm(whole, whole, d, 1, 0.5);
+  return d;
+}
+
+/// The fixed point: D = (I − (τ/2)Ω)⁻¹ τΩ.
+at::Tensor solve(const at::Tensor& omega, const at::Tensor& tau) {
+  const auto whole = omega * tau;
+  auto system = whole * -0.5;
+  add_diagonal_(system, 1);
+  return std::get<0>(at::linalg_solve_ex(system, whole));
+}
+
+/// ‖V‖_F is at most (τ⁴/4)‖Ω²‖²_F for s = 1, 2.
+at::Tensor defect_bound(const at::Tensor& omega2, const at::Tensor& tau, const at::Tensor& norm,
+                        int64_t rounds) {
+  if (rounds == 1 || rounds == 2) return frobenius(omega2).square_().mul_(tau.pow(4)).mul_(0.25);
+  return (tau * norm * 0.5).abs_().pow_(2 * ((rounds + 1) / 2) + 2).mul_(4);
+}
+
+}  // namespace
+
+void square_step_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
+  const auto& x = batch.x;
+  const auto e = drift(x);
+  const Economy economy(x, e, pace.reach(x.size(0)));
+
+  const auto omega = skew(overlap(x, batch.m));
+  const auto norm = square_norm(x, omega, options.exact ? Norm::kFrobenius : options.norm);
+  const auto tau = pace.signed_step(norm, options);
+  const auto step = spread(tau, x);
+
+  at::Tensor d;
+  if (options.exact) {
+    d = solve(omega, step);
+  } else {
+    const auto omega2 = gram(omega).neg_();  // Ω² = −ΩΩᴴ
+    d = iterate(omega, omega2, step, options.iterations);
+    const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius;
+    const int64_t pairs = economy.series_pairs(
+        economy.may_look() ? defect_bound(omega2, tau, norm, options.iterations) : at::Tensor(),
+        options.iterations == 0 ? 8 : (tame ? 2 : 3));
+    if (pairs > 0) {
+      const auto v = at::baddbmm(d, d.mH(), d).add_(d.mH());  // V = D + Dᴴ + DᴴD
+      const auto p = inverse_root_minus_identity(v, pairs);
+      d = at::baddbmm(d, d, p).add_(p);  // D ← D + P + DP
+    }
+  }
+  if (economy.drift_shows(tau, norm)) d.baddbmm_(e, d.clone(), 1, -0.5);
+  d.sub_(e, 0.5);  // D ← D − ½(E + ED)
+
+  // M ← XΩ, X ← X + XD, written as rows: Ωᴴx = −Ωx and Dᴴx.
+  if (batch.kept.defined()) {
+    batch.m.copy_(at::where(batch.kept.view({-1, 1, 1}), batch.m, at::bmm(omega, x).neg_()));
+  } else {
+    batch.m.baddbmm_(omega, x, 0, -1);
+  }
+  const auto increment = at::bmm(batch.hold_(d).mH(), x);
+  batch.x.add_(increment);
+}
+
+}  // namespace stiefel::detail

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <stiefel/cayley.h>
+
+/// The three ways to take one step. All work in place on a batch x, m of (B, p, n) whose momentum already
+/// holds the new gradient: they project m onto the tangent space at x and move x.
+namespace stiefel::detail {
+
+/// How far along −M a step goes: α/r with α = min(l, 2q/(‖W‖/r + ε)); r = 1 for Cayley SGD.
+struct Pace {
+  at::Tensor rate;   ///< l, 0-dim
+  at::Tensor scale;  ///< r, one double a matrix; undefined stands for 1
+
+  /// l/r, one double a matrix: the most that a step can be.
+  at::Tensor reach(int64_t batch) const;
+
+  /// −α/r, one double a matrix, given ‖W‖ of the unscaled momentum (not read where the form is exact).
+  at::Tensor signed_step(const at::Tensor& norm, const CayleyOptions& options) const;
+};
+
+/// One step's arguments. Where `kept` is defined (B bools), those matrices must not change.
+struct Batch {
+  at::Tensor x;
+  at::Tensor m;
+  at::Tensor kept;
+
+  /// Zeroes what would move a matrix that is to be kept.
+  at::Tensor& hold_(at::Tensor& coefficients) const;
+
+  /// x ← x + Fᴴx + Cᴴm, that is X ← X + XF + MC.
+  void advance_(const at::Tensor& f, const at::Tensor& c);
+};
+
+/// The default: the coefficient form with its corrections. p < n.
+void polished_step_(Batch& batch, const Pace& pace, const CayleyOptions& options);
+
+/// The same where p = n: R = 0, everything is a function of Ω, and there are fewer products.
+void square_step_(Batch& batch, const Pace& pace, const CayleyOptions& options);
+
+/// The paper's iteration without any correction, valid however far x has drifted; dense or in coefficient
+/// form, whichever takes fewer operations.
+void literal_step_(Batch& batch, const Pace& pace, const CayleyOptions& options);
+
+/// The step that the shape and the options call for.
+void step_(Batch& batch, const Pace& pace, const CayleyOptions& options);
+
+}  // namespace stiefel::detail
