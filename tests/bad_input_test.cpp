@@ -1,0 +1,139 @@
+#include "support.h"
+
+// Every error names the value at fault; nothing is changed silently.
+
+namespace {
+
+using at::Tensor;
+using stiefel::CayleyAdam;
+using stiefel::CayleyAdamOptions;
+using stiefel::CayleySGD;
+using stiefel::CayleySGDOptions;
+using stiefel::Manifold;
+
+using Groups = std::vector<torch::optim::OptimizerParamGroup>;
+
+/// Collects LibTorch's warnings while it lives.
+struct Collector : c10::WarningHandler {
+  std::string text;
+#if TORCH_VERSION_MAJOR >= 2
+  void process(const c10::Warning& warning) override { text += warning.msg() + "\n"; }
+#else
+  void process(const c10::SourceLocation&, const std::string& message, const bool) override {
+    text += message + "\n";
+  }
+#endif
+};
+
+struct Warnings {
+  Collector collector;
+#if TORCH_VERSION_MAJOR >= 2
+  c10::WarningUtils::WarningHandlerGuard guard{&collector};
+#else
+  c10::Warning::WarningHandlerGuard guard{&collector};
+#endif
+  const std::string& text() const { return collector.text; }
+};
+
+TEST(Options, OutOfRangeNamesTheOption) {
+  const std::vector<Tensor> a{support::point({4, 9})};
+  const double nan = std::nan("");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(-0.1)), "lr");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(nan)), "lr");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(HUGE_VAL)), "lr");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).momentum(-0.1)), "momentum");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).momentum(1)), "momentum");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).momentum(nan)), "momentum");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).eps(-1)), "eps");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).eps(nan)), "eps");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).q(0)), "q must");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).q(nan)), "q must");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).iterations(-1)), "iterations");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).manifold(Manifold::kEuclidean).weight_decay(-1)),
+               "weight_decay");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).manifold(Manifold::kEuclidean).dampening(nan)),
+               "dampening");
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).manifold(Manifold::kEuclidean).nesterov(true)), "nesterov");
+  EXPECT_ERROR(CayleyAdam(a, CayleyAdamOptions(0.1).betas({1, 0.9})), "betas");
+  EXPECT_ERROR(CayleyAdam(a, CayleyAdamOptions(0.1).betas({0.9, -0.1})), "betas");
+  EXPECT_ERROR(CayleyAdam(a, CayleyAdamOptions(nan)), "lr");
+  EXPECT_ERROR(stiefel::norm_from_string("two"), "two");
+}
+
+TEST(Options, ARateThatTurnsBadLaterIsCaughtBeforeTheStep) {
+  const auto a = support::point({4, 9});
+  const auto before = support::copy_of(a);
+  CayleySGD optimizer({a}, CayleySGDOptions(0.1));
+  support::randomise_gradients({a});
+  optimizer.param_groups()[0].options().set_lr(std::nan(""));
+  EXPECT_ERROR(optimizer.step(), "lr");
+  EXPECT_TRUE(torch::equal(a, before));
+}
+
+TEST(Options, WeightDecayOnTheManifoldIsAnError) {
+  const std::vector<Tensor> a{support::point({4, 9})};
+  EXPECT_ERROR(CayleySGD(a, CayleySGDOptions(0.1).weight_decay(5e-4)), "weight_decay is 0.0005");
+  EXPECT_ERROR(CayleyAdam(a, CayleyAdamOptions(0.1).weight_decay(5e-4)), "weight_decay");
+  const auto decayed = CayleySGDOptions(0.1).weight_decay(5e-4);
+  EXPECT_ERROR(CayleySGD(Groups{{a, decayed.clone()}}, CayleySGDOptions(0.1)), "weight_decay");
+  const auto damped = CayleySGDOptions(0.1).momentum(0.9).dampening(0.1);
+  EXPECT_ERROR(CayleySGD(Groups{{a, damped.clone()}}, CayleySGDOptions(0.1)), "dampening");
+}
+
+TEST(Start, FarFromTheManifoldIsRepairedWithAWarning) {
+  Warnings warnings;
+  auto off = torch::randn({4, 9}).requires_grad_();
+  CayleySGD optimizer({off, support::point({4, 9}, at::kFloat)}, CayleySGDOptions(0.1));
+  EXPECT_LT(support::defect(off), 1e-6);
+  EXPECT_NE(warnings.text().find("1 of 2 parameters"), std::string::npos) << warnings.text();
+  EXPECT_NE(warnings.text().find("[4, 9]"), std::string::npos) << warnings.text();
+}
+
+TEST(Start, NearOrHalfIsSilent) {
+  Warnings warnings;
+  CayleySGD optimizer({support::point({4, 9}, at::kFloat)}, CayleySGDOptions(0.1));
+  CayleySGD low({torch::randn({4, 9}).to(at::kBFloat16).requires_grad_()}, CayleySGDOptions(0.1));
+  EXPECT_EQ(warnings.text(), "");
+}
+
+TEST(Start, TooFarWithTheRepairOffSaysByHowMuch) {
+  auto far = (support::point({4, 9}).detach() * 2).requires_grad_();  // ‖4I − I‖ = 6
+  EXPECT_ERROR(CayleySGD({far}, CayleySGDOptions(0.1).orthonormalize_on_start(false)), "= 6");
+  auto close = (support::point({4, 9}).detach() * 1.01).requires_grad_();
+  CayleySGD fine({close}, CayleySGDOptions(0.1).orthonormalize_on_start(false));
+  EXPECT_GT(support::defect(close), 0.03);
+}
+
+TEST(Start, RankDeficientSaysSo) {
+  auto deficient = torch::randn({4, 9});
+  deficient[2] = deficient[0];
+  deficient.requires_grad_();
+  EXPECT_ERROR(CayleySGD({deficient}, CayleySGDOptions(0.1)), "rank-deficient");
+}
+
+TEST(Start, WhatIsNoMatrixIsRefused) {
+  EXPECT_ERROR(CayleySGD({torch::randn({4}).requires_grad_()}, CayleySGDOptions(0.1)),
+               "two or more dimensions");
+  EXPECT_ERROR(CayleySGD({torch::ones({4, 9}, at::kLong)}, CayleySGDOptions(0.1)), "floating-point");
+}
+
+TEST(Gradients, SparseIsAnError) {
+  const auto a = support::point({4, 9});
+  CayleySGD optimizer({a}, CayleySGDOptions(0.1));
+  a.mutable_grad() = torch::randn({4, 9}, at::kDouble).to_sparse();
+  EXPECT_ERROR(optimizer.step(), "sparse");
+}
+
+TEST(Operators, ListsThatDoNotMatchAreRefused) {
+  const auto x = support::point({4, 9}).detach();
+  const auto m = torch::zeros_like(x);
+  const auto skipped = torch::zeros({}, at::kLong);
+  const auto rate = torch::full({}, 0.1, at::kDouble);
+  EXPECT_ERROR(stiefel::cayley_sgd_({x}, {m, m}, {m}, skipped, rate, 0.9), "momenta");
+  EXPECT_ERROR(stiefel::cayley_sgd_({x}, {m}, {m.to(at::kFloat)}, skipped, rate, 0.9), "gradients");
+  EXPECT_ERROR(stiefel::cayley_sgd_({x, x.t()}, {m, m}, {m, m}, skipped, rate, 0.9), "[9, 4]");
+  const auto whole = torch::ones({4, 4}, at::kLong);
+  EXPECT_ERROR(stiefel::cayley_sgd_({whole}, {whole}, {whole}, skipped, rate, 0.9), "float");
+}
+
+}  // namespace
