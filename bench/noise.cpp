@@ -1,0 +1,28 @@
+#include "noise.h"
+
+#include <c10/util/accumulate.h>
+
+namespace stiefel::bench {
+
+namespace {
+
+constexpr int64_t kLength = 1 << 24;  // more than four times the largest weight
+constexpr int64_t kAlignment = 16;    // floats in a cache line
+
+}  // namespace
+
+Noise::Noise() : values_(at::randn({kLength})) {}
+
+Noise& Noise::shared() {
+  static Noise noise;
+  return noise;
+}
+
+at::Tensor Noise::draw(at::IntArrayRef sizes) {
+  const int64_t length = c10::multiply_integers(sizes);
+  TORCH_CHECK(length < kLength, "a gradient of ", length, " numbers is longer than the noise");
+  std::uniform_int_distribution<int64_t> place(0, (kLength - length) / kAlignment);
+  return values_.narrow(0, place(random_) * kAlignment, length).view(sizes);
+}
+
+}  // namespace stiefel::bench
