@@ -13,12 +13,6 @@ namespace {
 
 using at::Tensor;
 
-// Matrices this small gain nothing from a second thread, and lose much where another program wants the core.
-class OneThread : public ::testing::Environment {
-  void SetUp() override { at::set_num_threads(1); }
-};
-const auto* const one_thread = ::testing::AddGlobalTestEnvironment(new OneThread);
-
 const std::vector<at::ScalarType> kTypes{at::kFloat, at::kComplexFloat};
 
 at::ScalarType in_double(at::ScalarType type) {

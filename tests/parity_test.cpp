@@ -19,12 +19,6 @@ using reference::Norm;
 using reference::Options;
 using reference::Point;
 
-// Matrices this small gain nothing from a second thread, and lose much where another program wants the core.
-class OneThread : public ::testing::Environment {
-  void SetUp() override { at::set_num_threads(1); }
-};
-const auto* const one_thread = ::testing::AddGlobalTestEnvironment(new OneThread);
-
 /// One parameter (or stack) and how it is stepped.
 struct Case {
   std::vector<int64_t> shape;

@@ -14,12 +14,6 @@ namespace {
 using at::Tensor;
 using stiefel::Norm;
 
-// Matrices this small gain nothing from a second thread, and lose much where another program wants the core.
-class OneThread : public ::testing::Environment {
-  void SetUp() override { at::set_num_threads(1); }
-};
-const auto* const one_thread = ::testing::AddGlobalTestEnvironment(new OneThread);
-
 /// Where CayleySGD without momentum takes the point x (n×p) with the rate α.
 Tensor library_step(const Tensor& x, const Tensor& g, double alpha, int64_t rounds, double q, Norm norm) {
   auto weight = x.mH().resolve_conj().clone();
