@@ -79,9 +79,9 @@ at::Tensor spectral_norm(const at::Tensor& w) {
 }  // namespace
 
 at::Tensor dense_generator(const at::Tensor& x, const at::Tensor& m, const at::Tensor& s) {
-  // Ŵ = (M − ½XS)Xᴴ with S = XᴴM, W = Ŵ − Ŵᴴ.
-  const auto left = at::baddbmm(m, s.mH(), x, 1, -0.5);
-  return skew(at::bmm(left.mH(), x).mul_(2));
+  // W = Ŵ − Ŵᴴ is the skew part of 2Ŵ = (2M − XS)Xᴴ, S = XᴴM.
+  const auto left = at::baddbmm(m, s.mH(), x, 2, -1);
+  return skew(at::bmm(left.mH(), x));
 }
 
 at::Tensor dense_norm(const at::Tensor& w, Norm norm) {

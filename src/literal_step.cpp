@@ -70,33 +70,32 @@ void coefficient_form_(Batch& batch, const Pace& pace, const CayleyOptions& opti
 }
 
 void dense_form_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
-  const auto w = dense_generator(batch.x, batch.m, overlap(batch.x, batch.m));
+  auto& x = batch.x;
+  auto& m = batch.m;
+  auto w = dense_generator(x, m, overlap(x, m));
   const auto norm = dense_norm(w, options.exact ? Norm::kFrobenius : options.norm);
-  auto tau = spread(pace.signed_step(norm, options), batch.x);
+  auto tau = spread(pace.signed_step(norm, options), x);
   batch.hold_(tau);
-  const auto half = tau * 0.5;
 
-  // Rows: (WX)ᴴ = −xW.
-  const auto wx = at::bmm(batch.x, w).neg_();
-  at::Tensor move;
-  if (options.exact) {
-    auto system = w * half.neg();
-    add_diagonal_(system, 1);
-    const auto tall = std::get<0>(at::linalg_solve_ex(system, (wx * tau).mH()));  // (I − (τ/2)W)⁻¹ τWX
-    move = tall.mH();
-  } else {
-    move = wx * tau;
-    for (int64_t i = 0; i < options.iterations; ++i) {
-      // Y − X ← τWX + (τ/2)W(Y − X)
-      move = at::bmm(move, w).mul_(half.neg()).addcmul_(wx, tau);
-    }
-  }
+  // M ← WX, as rows −xW.
   if (batch.kept.defined()) {
-    batch.m.copy_(at::where(batch.kept.view({-1, 1, 1}), batch.m, wx));
+    m.copy_(at::where(batch.kept.view({-1, 1, 1}), m, at::bmm(x, w).neg_()));
   } else {
-    batch.m.copy_(wx);
+    m.baddbmm_(x, w, 0, -1);
   }
-  batch.x.add_(move);
+  const auto whole = m * tau;  // τWX
+  w.mul_(tau * 0.5);
+  if (options.exact) {
+    auto system = w.neg_();
+    add_diagonal_(system, 1);
+    const auto tall = std::get<0>(at::linalg_solve_ex(system, whole.mH()));  // (I − (τ/2)W)⁻¹ τWX
+    x.add_(tall.mH());
+    return;
+  }
+  // Y − X ← τWX + (τ/2)W(Y − X), from τWX.
+  auto move = whole;
+  for (int64_t i = 0; i < options.iterations; ++i) move = at::baddbmm(whole, move, w, 1, -1);
+  x.add_(move);
 }
 
 }  // namespace
