@@ -1,0 +1,31 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+/// The `stiefel` command: a file a sub-command. Each adds itself to the application and, when chosen, runs
+/// from its callback; what it returns as an exit status it throws as Exit.
+namespace stiefel::app {
+
+/// Ends the program with a status other than success, after everything has been said.
+struct Exit {
+  int status;
+};
+
+/// The whole command line, for run.json.
+struct Context {
+  std::vector<std::string> command;
+};
+
+void add_train(CLI::App& app, const Context& context);
+void add_resume(CLI::App& app, const Context& context);
+void add_eval(CLI::App& app);
+void add_check(CLI::App& app);
+void add_export(CLI::App& app);
+void add_info(CLI::App& app);
+void add_report(CLI::App& app);
+void add_data(CLI::App& app);
+
+}  // namespace stiefel::app

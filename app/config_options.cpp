@@ -1,0 +1,43 @@
+#include "config_options.h"
+
+#include <type_traits>
+
+#include "train/files.h"
+
+namespace stiefel::app {
+
+void ConfigOptions::add(CLI::App& command) {
+  command_ = &command;
+  command.add_option("--config", file_, "TOML file with any of these options; the command line overrides it")
+      ->check(CLI::ExistingFile);
+  train::Config::visit(given_, [&](const char* name, auto& value, const char* help) {
+    using Value = std::decay_t<decltype(value)>;
+    const std::string flag = std::string("--") + name;
+    if constexpr (std::is_same_v<Value, bool>) {
+      command.add_flag(flag + ",!--no-" + name, value,
+                       std::string(help) + (value ? " (default: on)" : " (default: off)"));
+    } else if constexpr (std::is_same_v<Value, std::vector<double>>) {
+      command.add_option(flag, value, help)->delimiter(',');
+    } else if constexpr (std::is_same_v<Value, std::optional<double>>) {
+      command.add_option(flag, value, help);
+    } else {
+      command.add_option(flag, value, help)->capture_default_str();
+    }
+  });
+}
+
+train::Config ConfigOptions::resolved() const {
+  auto config = file_.empty() ? train::Config{} : train::config_from_toml(train::read_file(file_), file_);
+  // Both lists are the same, in the same order: take over what the command line named.
+  std::vector<const void*> given;
+  train::Config::visit(given_, [&](const char*, const auto& value, const char*) { given.push_back(&value); });
+  size_t i = 0;
+  train::Config::visit(config, [&](const char* name, auto& value, const char*) {
+    const auto* from = static_cast<const std::decay_t<decltype(value)>*>(given[i++]);
+    if (command_->get_option(std::string("--") + name)->count() > 0) value = *from;
+  });
+  config.resolve();
+  return config;
+}
+
+}  // namespace stiefel::app

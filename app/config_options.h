@@ -1,0 +1,24 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "train/config.h"
+
+namespace stiefel::app {
+
+/// Adds every option of a training run to a sub-command. What the user gives lands in `config` when the
+/// command line has been parsed; `--config FILE` is read first, so the command line wins.
+class ConfigOptions {
+ public:
+  void add(CLI::App& command);
+
+  /// The config file's values, overridden by the command line's, resolved and checked.
+  train::Config resolved() const;
+
+ private:
+  train::Config given_;
+  std::string file_;
+  CLI::App* command_ = nullptr;
+};
+
+}  // namespace stiefel::app

@@ -1,0 +1,39 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "command.h"
+#include "run_model.h"
+#include "threads.h"
+
+namespace stiefel::app {
+
+void add_eval(CLI::App& app) {
+  auto* command = app.add_subcommand("eval", "loss and error of a run's network on the test set");
+  struct Options {
+    std::string run;
+    std::string data_dir;
+    std::string device = "auto";
+    bool last = false;
+  };
+  const auto options = std::make_shared<Options>();
+  command->add_option("RUN", options->run, "the run's folder")->required();
+  command->add_option("--data-dir", options->data_dir,
+                      "where to look for the data first (default: the run's)");
+  command->add_option("--device", options->device, "auto, cpu or cuda")->capture_default_str();
+  command->add_flag("--last", options->last, "the last checkpoint instead of the best");
+  command->callback([options] {
+    auto run = open_run(options->run, options->last);
+    if (!options->data_dir.empty()) run.config.data_dir = options->data_dir;
+    run.config.device = options->device;
+    run.config.resolve();
+    set_threads(run.config.threads);
+    train::Trainer trainer(run.config, options->run, {});
+    train::restore(run.checkpoint, trainer.model(), nullptr);
+    const auto result = trainer.evaluate(trainer.test_images());
+    fmt::print("{} after epoch {}: test loss {:.4f}, test error {:.2f} %\n", run.checkpoint.path.string(),
+               run.checkpoint.progress.epoch, result.loss, result.error);
+  });
+}
+
+}  // namespace stiefel::app

@@ -1,0 +1,26 @@
+#include <fmt/format.h>
+
+#include "command.h"
+#include "threads.h"
+#include "train/system.h"
+
+namespace stiefel::app {
+
+void add_info(CLI::App& app) {
+  auto* command = app.add_subcommand("info", "versions, devices, BLAS and threads");
+  command->callback([] {
+    set_threads(0);
+    const auto line = [](const std::string& name, const nlohmann::json& value) {
+      const auto text = value.is_string() ? value.get<std::string>() : value.dump();
+      fmt::print("{:12} {}\n", name, text.empty() ? "none" : text);
+    };
+    line("commit", train::commit());
+    const auto versions = train::version_facts();
+    const auto hardware = train::hardware_facts();
+    for (const auto& [name, value] : versions.items()) line(name, value);
+    for (const auto& [name, value] : hardware.items()) line(name, value);
+    line("threads", at::get_num_threads());
+  });
+}
+
+}  // namespace stiefel::app

@@ -1,0 +1,34 @@
+#include "run_model.h"
+
+#include <fmt/format.h>
+
+#include "data/catalogue.h"
+#include "train/files.h"
+
+namespace stiefel::app {
+
+OpenRun open_run(const std::filesystem::path& folder, bool last) {
+  if (!std::filesystem::exists(folder / "config.toml")) {
+    throw std::runtime_error(fmt::format("{} is no run's folder: it has no config.toml", folder.string()));
+  }
+  std::string complaint;
+  const train::Checkpoints checkpoints(folder);
+  auto loaded = last ? checkpoints.newest(complaint) : checkpoints.best(complaint);
+  if (!complaint.empty()) fmt::print(stderr, "{}", complaint);
+  if (!loaded)
+    throw std::runtime_error(fmt::format("{} has no checkpoint that can be read", folder.string()));
+  auto config = train::config_from_toml(loaded->config, loaded->path.string());
+  config.resolve();
+  return {config, std::move(*loaded)};
+}
+
+std::shared_ptr<models::Classifier> build_network(const OpenRun& run) {
+  const auto& facts = data::facts_of(run.config.data);
+  auto model =
+      models::make_classifier(run.config.model, {facts.channels(), facts.classes, run.config.dropout});
+  train::restore(run.checkpoint, *model, nullptr);
+  model->eval();
+  return model;
+}
+
+}  // namespace stiefel::app

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "train/checkpoint.h"
+#include "train/config.h"
+#include "train/trainer.h"
+
+namespace stiefel::app {
+
+/// A finished or running run, opened to look at its network.
+struct OpenRun {
+  train::Config config;
+  train::Checkpoints::Loaded checkpoint;
+};
+
+/// Reads a run's config and its best checkpoint (or the last one). Throws where there is none.
+OpenRun open_run(const std::filesystem::path& folder, bool last);
+
+/// The network of a run with its trained weights, on the CPU; needs no data set.
+std::shared_ptr<models::Classifier> build_network(const OpenRun& run);
+
+}  // namespace stiefel::app

@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "command.h"
+#include "config_options.h"
+#include "threads.h"
+#include "train/display.h"
+#include "train/files.h"
+#include "train/trainer.h"
+
+namespace stiefel::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Makes sure that a new run may use the folder: it must be new, empty, or hold nothing but an unstarted run.
+void claim(const fs::path& folder) {
+  if (fs::exists(folder) && !fs::is_directory(folder)) {
+    throw std::runtime_error(fmt::format("{}: is not a folder", folder.string()));
+  }
+  if (fs::exists(folder / "run.json") || train::Checkpoints(folder).any()) {
+    throw std::runtime_error(
+        fmt::format("{} holds a run already; go on with 'stiefel resume {}', or choose another --out",
+                    folder.string(), folder.string()));
+  }
+  if (fs::exists(folder) && !fs::is_empty(folder)) {
+    throw std::runtime_error(fmt::format("{} is not empty; choose another --out", folder.string()));
+  }
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw std::runtime_error(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+}
+
+void describe(train::Trainer& trainer, const train::Config& config, const fs::path& folder) {
+  int64_t values = 0;
+  for (const auto& weight : trainer.split().manifold) values += weight.numel();
+  fmt::print("{} on {} with {}: {} parameters, {} in {} orthonormal matrices; into {}\n", config.model,
+             config.data, config.optim, models::parameter_count(trainer.model()), values,
+             trainer.split().manifold.size(), folder.string());
+}
+
+/// Trains, and says at the end where things are.
+void finish(train::Trainer& trainer, const fs::path& folder) {
+  const auto outcome = trainer.run();
+  if (outcome.signal != 0) {
+    fmt::print(stderr, "stopped by {}; go on with: stiefel resume {}\n",
+               outcome.signal == SIGINT ? "Ctrl-C" : "SIGTERM", folder.string());
+    throw Exit{128 + outcome.signal};
+  }
+  fmt::print("done; see it with: stiefel report {}\n", folder.string());
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, const Context& context) {
+  auto* command = app.add_subcommand("train", "train a network; the defaults are the paper's");
+  const auto options = std::make_shared<ConfigOptions>();
+  const auto out = std::make_shared<std::string>();
+  command->add_option("--out", *out, "the run's folder (default: runs/DATA-MODEL-OPTIM-SEED)");
+  options->add(*command);
+  command->callback([=, &context] {
+    const auto config = options->resolved();
+    const fs::path folder =
+        out->empty() ? fmt::format("runs/{}-{}-{}-{}", config.data, config.model, config.optim, config.seed)
+                     : *out;
+    set_threads(config.threads);
+    models::make_classifier(config.model, {1, 10, config.dropout});  // a bad name fails before any work
+    data::locate(data::facts_of(config.data), config.data_dir);
+    claim(folder);
+    try {
+      train::Trainer trainer(config, folder, context.command);
+      describe(trainer, config, folder);
+      finish(trainer, folder);
+    } catch (const std::invalid_argument&) {
+      std::error_code ignored;
+      fs::remove(folder, ignored);  // only if nothing was written yet
+      throw;
+    }
+  });
+}
+
+void add_resume(CLI::App& app, const Context& context) {
+  auto* command = app.add_subcommand("resume", "go on with a run that was stopped");
+  const auto run = std::make_shared<std::string>();
+  const auto threads = std::make_shared<int64_t>(0);
+  command->add_option("RUN", *run, "the run's folder")->required();
+  command->add_option("--threads", *threads, "of the CPU (default: those of the run)");
+  command->callback([=, &context] {
+    const fs::path folder = *run;
+    if (!fs::exists(folder / "config.toml")) {
+      throw std::runtime_error(fmt::format("{} is no run's folder: it has no config.toml", folder.string()));
+    }
+    auto config =
+        train::config_from_toml(train::read_file(folder / "config.toml"), (folder / "config.toml").string());
+    config.resolve();
+    std::string complaint;
+    const auto loaded = train::Checkpoints(folder).newest(complaint);
+    if (!complaint.empty()) fmt::print(stderr, "{}", complaint);
+    if (!loaded && !complaint.empty()) {
+      throw std::runtime_error(
+          fmt::format("{} has no whole checkpoint left; start again into another folder", folder.string()));
+    }
+    if (loaded) {
+      auto stored = train::config_from_toml(loaded->config, loaded->path.string());
+      auto here = config;
+      // These do not change the run's course, or may be extended.
+      stored.epochs = here.epochs;
+      stored.threads = here.threads;
+      stored.data_dir = here.data_dir;
+      stored.tensorboard = here.tensorboard;
+      stored.checkpoint_every = here.checkpoint_every;
+      const auto different = train::differences(stored, here);
+      if (!different.empty()) {
+        throw std::runtime_error(fmt::format("{} was written with another config; these differ from {}: {}",
+                                             loaded->path.string(), (folder / "config.toml").string(),
+                                             fmt::join(different, ", ")));
+      }
+      if (loaded->progress.epoch >= config.epochs) {
+        fmt::print("{} is finished: {} of {} epochs\n", folder.string(), loaded->progress.epoch,
+                   config.epochs);
+        return;
+      }
+    }
+    set_threads(*threads > 0 ? *threads : config.threads);
+    train::Trainer trainer(config, folder, context.command);
+    describe(trainer, config, folder);
+    if (loaded) {
+      trainer.resume(*loaded);
+      fmt::print("going on from {}: epoch {}, step {}\n", loaded->path.filename().string(),
+                 loaded->progress.epoch + 1, loaded->progress.step);
+    } else {
+      fmt::print("no checkpoint was written yet: starting from the beginning\n");
+    }
+    finish(trainer, folder);
+  });
+}
+
+}  // namespace stiefel::app

@@ -1,0 +1,62 @@
+#include "classifier.h"
+
+#include <torch/nn/init.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include <regex>
+#include <stdexcept>
+
+#include "small_net.h"
+#include "vgg.h"
+#include "wide_resnet.h"
+
+namespace stiefel::models {
+
+torch::nn::AnyModule Classifier::add(const std::string& name, torch::nn::AnyModule layer) {
+  register_module(name, layer.ptr());
+  return layer;
+}
+
+void initialise(torch::nn::Module& root) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& module : root.modules(/*include_self=*/false)) {
+    if (auto* convolution = module->as<torch::nn::Conv2dImpl>()) {
+      torch::nn::init::kaiming_normal_(convolution->weight, 0, torch::kFanOut, torch::kReLU);
+    } else if (auto* linear = module->as<torch::nn::LinearImpl>()) {
+      torch::nn::init::zeros_(linear->bias);
+    }
+  }
+}
+
+int64_t parameter_count(const torch::nn::Module& module) {
+  int64_t count = 0;
+  for (const auto& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+std::vector<std::string> classifier_names() { return {"small", "vgg-13", "vgg-16", "vgg-19", "wrn-D-K"}; }
+
+std::shared_ptr<Classifier> make_classifier(const std::string& name, const Shape& shape,
+                                            const Layers& layers) {
+  if (shape.dropout != 0 && name.rfind("wrn-", 0) != 0) {
+    throw std::invalid_argument("the network '" + name + "' has no dropout; only Wide ResNets (wrn-D-K) do");
+  }
+  std::shared_ptr<Classifier> net;
+  std::smatch match;
+  if (name == "small") {
+    net = std::make_shared<SmallNet>(shape, layers);
+  } else if (std::regex_match(name, match, std::regex("vgg-(\\d{1,3})"))) {
+    net = std::make_shared<Vgg>(std::stoi(match[1]), shape, layers);
+  } else if (std::regex_match(name, match, std::regex("wrn-(\\d{1,4})-(\\d{1,3})"))) {
+    net = std::make_shared<WideResNet>(std::stoi(match[1]), std::stoi(match[2]), shape, layers);
+  } else {
+    throw std::invalid_argument(
+        "no network is called '" + name +
+        "'; there are small, vgg-13, vgg-16, vgg-19 and wrn-D-K (wrn-28-10, for example)");
+  }
+  initialise(*net);
+  return net;
+}
+
+}  // namespace stiefel::models

@@ -1,0 +1,27 @@
+#include "small_net.h"
+
+#include <torch/nn/modules/linear.h>
+
+namespace stiefel::models {
+
+SmallNet::SmallNet(const Shape& shape, const Layers& layers) {
+  conv1_ = add("conv1", layers.convolution(shape.channels, 16, 5, 2));
+  norm1_ = add("norm1", layers.normalisation(16));
+  conv2_ = add("conv2", layers.convolution(16, 32, 3, 1));
+  norm2_ = add("norm2", layers.normalisation(32));
+  conv3_ = add("conv3", layers.convolution(32, 64, 3, 2));
+  norm3_ = add("norm3", layers.normalisation(64));
+  conv4_ = add("conv4", layers.convolution(64, 64, 3, 1));
+  norm4_ = add("norm4", layers.normalisation(64));
+  head_ = add("head", torch::nn::AnyModule(torch::nn::Linear(256, shape.classes)));
+}
+
+torch::Tensor SmallNet::forward(torch::Tensor x) {
+  x = norm1_.forward(conv1_.forward(x)).relu_();
+  x = norm2_.forward(conv2_.forward(x)).relu_();
+  x = norm3_.forward(conv3_.forward(x)).relu_();
+  x = norm4_.forward(conv4_.forward(x)).relu_();
+  return head_.forward(torch::adaptive_avg_pool2d(x, {2, 2}).flatten(1));
+}
+
+}  // namespace stiefel::models

@@ -1,0 +1,116 @@
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <set>
+
+#include "report/content.h"
+#include "report/text.h"
+
+namespace stiefel::report {
+
+namespace {
+
+std::string verb(const RunFolder& run) {
+  return run.status == "running" ? " stands at " : run.status == "interrupted" ? " stopped at " : " ends at ";
+}
+
+/// The result in one sentence: the lowest test error at the end of training, not the lowest that any epoch
+/// had, as picking the epoch by the test set flatters.
+std::string headline(const Content& content) {
+  const std::string data = display_name(content.common(&RunFolder::data));
+  const size_t best = content.extreme(&Summary::last_test_error);
+  if (best < content.runs.size() && (!data.empty() || content.single())) {
+    return "<span class=\"who\">" + escape_html(content.labels[best]) + "</span>" + verb(content.runs[best]) +
+           "<strong>" + format_percent(content.summaries[best].last_test_error) + "</strong> test error" +
+           (data.empty() ? "" : " on " + escape_html(data));
+  }
+  std::set<std::string> names;
+  for (const auto& run : content.runs) names.insert(run.data);
+  return plural(content.runs.size(), "run") + " on " +
+         (data.empty() ? plural(names.size(), "data set") : escape_html(data));
+}
+
+std::string subtitle(const Content& content) {
+  std::vector<std::string> parts;
+  const auto& runs = content.runs;
+  const size_t best = content.extreme(&Summary::last_test_error);
+  if (!content.single() && best < runs.size() && !content.common(&RunFolder::data).empty()) {
+    size_t next = runs.size();
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const double error = content.summaries[i].last_test_error;
+      if (i == best || std::isnan(error)) continue;
+      if (next == runs.size() || error < content.summaries[next].last_test_error) next = i;
+    }
+    if (next < runs.size()) {
+      const double lead = content.summaries[next].last_test_error - content.summaries[best].last_test_error;
+      char points[32];
+      std::snprintf(points, sizeof points, "%.2f", lead);
+      const std::string name = "<span class=\"who\">" + escape_html(content.labels[next]) + "</span>";
+      parts.push_back(lead < 0.005 ? "level with " + name : std::string(points) + " points below " + name);
+    }
+  }
+  if (!parts.empty()) parts.push_back(plural(runs.size(), "run"));  // otherwise the headline says it
+  const auto fact = [&](const std::string& title, const std::string& value) {
+    if (!value.empty())
+      parts.push_back((title.empty() ? "" : title + " ") + escape_html(display_name(value)));
+  };
+  fact("network", content.common(&RunFolder::model));
+  fact("", content.common(&RunFolder::optim));
+  const double longest = content.summaries[content.extreme(&Summary::epochs, true) % runs.size()].epochs;
+  if (std::isfinite(longest)) parts.push_back(format_count(longest) + (longest == 1 ? " epoch" : " epochs"));
+  if (const std::string day = runs[0].started.substr(0, 10); !day.empty()) parts.push_back(escape_html(day));
+  std::string out;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    out += "<span>" + parts[i] + (i + 1 < parts.size() ? " <i>·</i>" : "") + "</span> ";
+  }
+  return out;
+}
+
+std::string tile(const std::string& title, const std::string& value, const std::string& note) {
+  return "<div class=\"tile\"><dt>" + title + "</dt><dd><b>" + value + "</b><span>" + note +
+         "</span></dd></div>\n";
+}
+
+std::string tiles(const Content& content) {
+  std::string out;
+  const auto add = [&](const std::string& title, double Summary::*value, std::string (*format)(double),
+                       bool greatest, const std::function<std::string(const Summary&)>& alone) {
+    const size_t which = content.extreme(value, greatest);
+    if (which == content.runs.size()) return;
+    const Summary& summary = content.summaries[which];
+    out += tile(title, format(summary.*value), content.single() ? alone(summary) : run_name(content, which));
+  };
+  const bool single = content.single();
+  if (!single && content.common(&RunFolder::data).empty()) return "";  // nothing there to rank
+  add(single ? "Test error" : "Best test error", &Summary::best_test_error, format_percent, false,
+      [](const Summary& s) { return "best, at epoch " + format_count(s.best_epoch); });
+  add(single ? "Training loss" : "Lowest training loss", &Summary::last_train_loss, format_loss, false,
+      [](const Summary& s) { return "after epoch " + format_count(s.epochs); });
+  add(single ? "Time an epoch" : "Fastest epoch", &Summary::epoch_seconds, format_seconds, false,
+      [](const Summary& s) {
+        return std::isnan(s.images_per_second) ? "median" : format_count(s.images_per_second) + " images/s";
+      });
+  add("Largest defect ‖XᵀX − I‖", &Summary::defect_max, format_small, true,
+      [](const Summary&) { return std::string("over all epochs"); });
+  return out.empty() ? "" : "<dl class=\"tiles\">\n" + out + "</dl>\n";
+}
+
+std::string warnings(const Content& content) {
+  std::string out;
+  for (size_t i = 0; i < content.runs.size(); ++i) {
+    for (const auto& warning : content.runs[i].warnings) {
+      out += "<li>" + element("b", content.labels[i]) + ": " + escape_html(warning) + "</li>\n";
+    }
+  }
+  return out.empty() ? "" : "<ul class=\"warnings\" role=\"note\">\n" + out + "</ul>\n";
+}
+
+}  // namespace
+
+std::string header_section(const Content& content) {
+  return "<header>\n<p class=\"kind\"><b>stiefel</b> training report</p>\n<h1>" + headline(content) +
+         "</h1>\n<p class=\"subtitle\">" + subtitle(content) + "</p>\n" + tiles(content) + warnings(content) +
+         "</header>\n";
+}
+
+}  // namespace stiefel::report

@@ -1,0 +1,58 @@
+#include "report/page.h"
+
+#include <stdexcept>
+
+#include "report/assets.h"
+#include "report/content.h"
+#include "report/text.h"
+
+namespace stiefel::report {
+
+namespace {
+
+std::string script(const std::string& attributes, const std::string& text) {
+  return "<script" + attributes + ">\n" + text + "\n</script>\n";
+}
+
+std::string scripts(const Content& content) {
+  std::string out = script(" type=\"application/json\" id=\"report-data\"", chart_data(content));
+  if (!assets::dygraphs_js.empty()) out += script("", escape_script(std::string(assets::dygraphs_js)));
+  return out + script("", escape_script(std::string(assets::page_js)));
+}
+
+/// The policy makes sure of "opens offline": the browser itself refuses to load anything.
+std::string head(const Content& content) {
+  const auto& labels = content.labels;
+  const std::string title =
+      content.single() ? labels[0] : plural(labels.size(), "run") + ": " + labels[0] + ", …";
+  return "<head>\n<meta charset=\"utf-8\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+         "'unsafe-inline'; "
+         "script-src 'unsafe-inline'; img-src data:\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+         "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n" +
+         element("title", title + " · stiefel report") + "\n<style>\n" +
+         escape_style(std::string(assets::dygraphs_css)) + "\n" +
+         escape_style(std::string(assets::page_css)) + "</style>\n</head>\n";
+}
+
+std::string footer() {
+  std::string out = "<footer>\n<p>Made by <code>stiefel report</code>. This page needs no network.</p>\n";
+  if (!assets::dygraphs_licence.empty()) {
+    out += "<details><summary>Charts by dygraphs: its licence</summary>\n<pre>" +
+           escape_html(std::string(assets::dygraphs_licence)) + "</pre></details>\n";
+  }
+  return out + "</footer>\n";
+}
+
+}  // namespace
+
+std::string render(const std::vector<RunFolder>& runs) {
+  if (runs.empty()) throw std::runtime_error("a report needs at least one run folder");
+  const Content content(runs);
+  return "<!DOCTYPE html>\n<html lang=\"en-GB\">\n" + head(content) + "<body>\n" + header_section(content) +
+         "<main>\n" + chart_section(content) + result_section(content) + config_section(content) +
+         system_section(content) + "</main>\n" + footer() + scripts(content) + "</body>\n</html>\n";
+}
+
+}  // namespace stiefel::report

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/run_folder.h"
+
+namespace stiefel::report {
+
+/// The `key=value` lines of a resolved config in CLI11's format: comments dropped, quotes taken off, a key
+/// under a [section] named section.key.
+std::vector<Pair> parse_settings(const std::string& text);
+
+/// A key and its value in each run; "" in `values` with false in `present` where a run does not have the key.
+struct Setting {
+  std::string key;
+  std::vector<std::string> values;
+  std::vector<bool> present;
+
+  bool differs() const;
+  /// The value that most runs share (the first of them where several do equally).
+  const std::string& usual() const;
+};
+
+/// Every key of every run, in the order in which they first appear.
+std::vector<Setting> gather_settings(const std::vector<RunFolder>& runs);
+
+}  // namespace stiefel::report

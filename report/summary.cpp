@@ -1,0 +1,79 @@
+#include "report/summary.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stiefel::report {
+
+namespace {
+
+std::vector<double> present(const RunFolder& run, double Epoch::*value) {
+  std::vector<double> values;
+  for (const auto& epoch : run.epochs) {
+    if (std::isfinite(epoch.*value)) values.push_back(epoch.*value);
+  }
+  return values;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return kMissing;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+double greatest(const std::vector<double>& values) {
+  return values.empty() ? kMissing : *std::max_element(values.begin(), values.end());
+}
+
+}  // namespace
+
+Summary summarise(const RunFolder& run) {
+  Summary summary;
+  if (run.epochs.empty()) return summary;
+  const Epoch& last = run.epochs.back();
+  summary.epochs = last.epoch;
+  for (const auto& epoch : run.epochs) {
+    if (std::isnan(epoch.test_error) || epoch.test_error >= summary.best_test_error) continue;
+    summary.best_test_error = epoch.test_error;
+    summary.best_epoch = epoch.epoch;
+  }
+  // The last epoch's own, even where it is missing: an earlier value would hide that the run diverged.
+  summary.last_test_error = last.test_error;
+  summary.last_train_loss = last.train_loss;
+  summary.epoch_seconds = median(present(run, &Epoch::epoch_seconds));
+  if (std::isnan(summary.epoch_seconds) && last.epoch > 0) summary.epoch_seconds = last.seconds / last.epoch;
+  summary.total_seconds = std::isnan(run.seconds) ? last.seconds : run.seconds;
+  summary.images_per_second = median(present(run, &Epoch::images_per_second));
+  summary.defect_max = greatest(present(run, &Epoch::defect_max));
+  summary.skipped_steps = greatest(present(run, &Epoch::skipped_steps));
+  return summary;
+}
+
+std::vector<bool> mark_best(const std::vector<RunFolder>& runs, const std::vector<double>& values,
+                            const std::vector<bool>& eligible) {
+  std::vector<bool> best(runs.size());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    bool least = eligible[i] && std::isfinite(values[i]);
+    bool beats_another = false;
+    for (size_t j = 0; j < runs.size() && least; ++j) {
+      if (j == i || !eligible[j] || runs[j].data != runs[i].data || std::isnan(values[j])) continue;
+      least = values[i] <= values[j];
+      beats_another = beats_another || values[i] < values[j];
+    }
+    best[i] = least && beats_another;
+  }
+  return best;
+}
+
+std::vector<std::string> labels(const std::vector<RunFolder>& runs) {
+  std::vector<std::string> result;
+  for (const auto& run : runs) {
+    const auto same =
+        std::count_if(runs.begin(), runs.end(), [&](const auto& r) { return r.name == run.name; });
+    result.push_back(same > 1 ? run.name + " (" + run.folder.string() + ")" : run.name);
+  }
+  return result;
+}
+
+}  // namespace stiefel::report

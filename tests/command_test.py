@@ -1,0 +1,257 @@
+"""Drives the stiefel command as a person would, on small data sets written here in the real formats.
+
+    python3 command_test.py PATH/TO/stiefel
+"""
+import gzip
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+STIEFEL = os.path.abspath(sys.argv[1])
+
+
+def read_text(path):
+    with open(path) as file:
+        return file.read()
+
+
+def write_text(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def write_idx(path, shape, data):
+    with gzip.open(path, "wb", 1) as file:
+        file.write(struct.pack(">HBB", 0, 8, len(shape)) + struct.pack(f">{len(shape)}I", *shape) + bytes(data))
+
+
+def write_mnist(folder, train, test):
+    """Two easy classes of 28×28 pictures: a bright upper or lower half, with noise."""
+    os.makedirs(folder, exist_ok=True)
+    rng = random.Random(1)
+    for name, count in (("train", train), ("t10k", test)):
+        labels = [i % 10 for i in range(count)]
+        pixels = bytearray()
+        for label in labels:
+            rows = [(200 if row // 3 == label else 20) for row in range(28)]
+            for value in rows:
+                pixels += bytes(min(255, value + rng.randrange(40)) for _ in range(28))
+        write_idx(f"{folder}/{name}-images-idx3-ubyte.gz", (count, 28, 28), pixels)
+        write_idx(f"{folder}/{name}-labels-idx1-ubyte.gz", (count,), labels)
+
+
+def read_safetensors(path):
+    """From the format's description: u64 length, JSON header, then the bytes."""
+    with open(path, "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    body = data[8 + length:]
+    tensors = {}
+    end = 0
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, stop = entry["data_offsets"]
+        end = max(end, stop)
+        size = {"F32": 4, "I64": 8}[entry["dtype"]]
+        count = 1
+        for n in entry["shape"]:
+            count *= n
+        assert stop - begin == size * count, name
+        tensors[name] = (entry["shape"], struct.unpack(f"<{count}{'f' if size == 4 else 'q'}", body[begin:stop]))
+    assert end == len(body)
+    return header.get("__metadata__", {}), tensors
+
+
+class Command(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp(prefix="stiefel_command_")
+        cls.data = cls.root + "/data"
+        write_mnist(cls.data + "/mnist", 1280, 200)
+        cls.env = dict(os.environ, OMP_NUM_THREADS="1", HOME=cls.root, STIEFEL_DATA=cls.data)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.root)
+
+    def run_command(self, *words, status=0, **more):
+        done = subprocess.run([STIEFEL, *words], capture_output=True, text=True, env=self.env, cwd=self.root, **more)
+        self.assertEqual(done.returncode, status, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def train(self, name, *words, status=0, epochs=4):
+        return self.run_command("train", "--data", "mnist", "--batch", "64", "--epochs", str(epochs), "--out", name,
+                                *words, status=status)
+
+    def metrics(self, name):
+        with open(f"{self.root}/{name}/metrics.jsonl") as file:
+            lines = [json.loads(line) for line in file]
+        for line in lines:
+            for key in ("seconds", "epoch_seconds", "images_per_second"):
+                del line[key]
+        return lines
+
+    def weights(self, name):
+        self.run_command("export", name, "--last", "-o", f"{name}.safetensors")
+        return read_safetensors(f"{self.root}/{name}.safetensors")[1]
+
+    def test_trains_and_learns(self):
+        done = self.train("learns", "--tensorboard")
+        last = self.metrics("learns")[-1]
+        self.assertLess(last["test_error"], 20)
+        self.assertLess(last["defect_max"], 1e-5)
+        self.assertIn("defect", done.stdout)
+        record = json.loads(read_text(self.root + "/learns/run.json"))
+        self.assertEqual(record["status"], "finished")
+        self.assertEqual(record["optim"], "cayley-sgd")
+        self.assertIn("libtorch", record["versions"])
+        rows = read_text(self.root + "/learns/metrics.csv").splitlines()
+        self.assertEqual(len(rows), 5)
+        self.assertEqual(len(set(row.count(",") for row in rows)), 1)
+        self.assertTrue(os.path.exists(self.root + "/learns/events.out.tfevents.0.stiefel"))
+        self.assertIn("test error", self.run_command("eval", "learns").stdout)
+        self.run_command("check", "learns", "--tolerance", "1e-4")
+        self.run_command("check", "learns", "--tolerance", "1e-12", status=1)
+        self.run_command("report", "learns", "-o", "report.html")
+        self.assertIn("<html", read_text(self.root + "/report.html"))
+
+    def test_every_optimiser_trains(self):
+        for optim in ("sgd", "adam", "cayley-sgd", "cayley-adam"):
+            self.train("all-" + optim, "--optim", optim, epochs=2)
+            self.assertLess(self.metrics("all-" + optim)[-1]["train_loss"], 2.0, optim)
+        done = self.run_command("check", "all-sgd", status=1)
+        self.assertIn("no orthonormal weights", done.stderr)
+
+    def test_resumed_after_kill_equals_straight(self):
+        for optim in ("cayley-sgd", "cayley-adam", "sgd"):
+            self.train("straight-" + optim, "--optim", optim)
+            words = [STIEFEL, "train", "--data", "mnist", "--batch", "64", "--epochs", "4", "--out", "killed-" + optim,
+                     "--optim", optim]
+            child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.DEVNULL)
+            second = f"{self.root}/killed-{optim}/step-000000040.ckpt"
+            until = time.time() + 120
+            while not os.path.exists(second) and child.poll() is None and time.time() < until:
+                time.sleep(0.002)
+            child.send_signal(signal.SIGKILL)  # in the middle of the third epoch
+            child.wait()
+            self.run_command("resume", "killed-" + optim)
+            self.assertEqual(self.metrics("killed-" + optim), self.metrics("straight-" + optim))
+            self.assertEqual(self.weights("killed-" + optim), self.weights("straight-" + optim))
+
+    def test_interrupt_writes_a_checkpoint_and_says_how_to_go_on(self):
+        self.train("whole", "--optim", "cayley-adam", epochs=6)
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            name = f"stopped-{status}"
+            words = [STIEFEL, "train", "--data", "mnist", "--batch", "64", "--epochs", "6", "--out", name, "--optim",
+                     "cayley-adam"]
+            child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, text=True)
+            while not os.path.exists(f"{self.root}/{name}/step-000000020.ckpt") and child.poll() is None:
+                time.sleep(0.002)
+            child.send_signal(number)
+            _, errors = child.communicate(timeout=60)
+            self.assertEqual(child.returncode, status, errors)
+            self.assertIn(f"stiefel resume {name}", errors)
+            self.assertEqual(json.loads(read_text(f"{self.root}/{name}/run.json"))["status"], "interrupted")
+            self.run_command("resume", name)
+            self.assertEqual(self.metrics(name), self.metrics("whole"))
+            self.assertEqual(self.weights(name), self.weights("whole"))
+        self.assertIn("is finished", self.run_command("resume", "whole").stdout)
+
+    def test_the_resolved_config_can_be_fed_back(self):
+        self.train("first", "--seed", "7", "--iterations", "3", "--no-polish", "--lr-manifold", "0.05", epochs=1)
+        self.run_command("train", "--config", "first/config.toml", "--out", "second")
+        self.assertEqual(read_text(self.root + "/first/config.toml"), read_text(self.root + "/second/config.toml"))
+        self.assertEqual(self.metrics("first"), self.metrics("second"))
+        write_text(self.root + "/bad.toml", "epoch = 3\n")
+        self.assertIn("'epoch'", self.run_command("train", "--config", "bad.toml", status=2).stderr)
+
+    def test_errors_come_before_any_work(self):
+        cases = [
+            (["--optim", "cayley"], "cayley-adam"), (["--model", "wrn-17-4"], "6N + 4"), (["--data", "cifar10"], "data get"),
+            (["--epochs", "0"], "--epochs is 0"), (["--momentum", "nan"], "--momentum"), (["--no-such"], "--no-such"),
+            (["--dropout", "0.3"], "dropout"), (["--optim", "sgd", "--lr-manifold", "1"], "--lr-manifold"),
+            (["--batch", "5000"], "--batch is 5000"), (["--validation", "5000"], "--validation"),
+        ]
+        for words, part in cases:
+            data = [] if "--data" in words else ["--data", "mnist"]
+            done = subprocess.run([STIEFEL, "train", "--out", "never", *data, *words], capture_output=True, text=True,
+                                  env=self.env, cwd=self.root)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn(part, done.stderr, words)
+            self.assertFalse(os.path.exists(self.root + "/never"), words)
+
+    def test_folders_are_not_overwritten(self):
+        self.train("mine", epochs=1)
+        self.assertIn("resume", self.train("mine", status=1).stderr)
+        os.makedirs(self.root + "/other")
+        write_text(self.root + "/other/letter.txt", "dear")
+        self.assertIn("not empty", self.train("other", status=1).stderr)
+        self.assertIn("no run's folder", self.run_command("resume", "other", status=1).stderr)
+        write_text(self.root + "/file", "x")
+        self.train("file", status=1)
+
+    def test_damaged_and_foreign_checkpoints(self):
+        self.train("hurt", epochs=3)
+        newest = self.root + "/hurt/step-000000060.ckpt"
+        os.truncate(newest, os.path.getsize(newest) - 100)
+        config = read_text(self.root + "/hurt/config.toml")
+        write_text(self.root + "/hurt/config.toml", config.replace("epochs = 3", "epochs = 4"))
+        done = self.run_command("resume", "hurt")
+        self.assertIn("cut short", done.stderr)
+        self.assertIn("epoch 3", done.stdout)  # from the older one
+        write_text(self.root + "/hurt/config.toml", config.replace("seed = 1", "seed = 2").replace(
+            "epochs = 3", "epochs = 9"))
+        done = self.run_command("resume", "hurt", status=1)
+        self.assertIn("seed", done.stderr)
+
+    def test_validation_chooses_the_best(self):
+        self.train("held-out", "--validation", "128", epochs=2)
+        self.assertIn("validation_error", self.metrics("held-out")[-1])
+
+    def test_export_agrees_with_check(self):
+        self.train("out", epochs=1)
+        self.run_command("export", "out", "--format", "safetensors")
+        meta, tensors = read_safetensors(self.root + "/out/model.safetensors")
+        self.assertEqual(meta["model"], "small")
+        shape, values = tensors["conv2.weight"]
+        p, n = shape[0], shape[1] * shape[2] * shape[3]
+        rows = [values[i * n:(i + 1) * n] for i in range(p)]
+        worst = max(abs(sum(a * b for a, b in zip(rows[i], rows[j])) - (i == j)) for i in range(p) for j in range(p))
+        self.assertLess(worst, 1e-5)
+        self.assertIn("norm1.running_mean", tensors)
+
+    def test_help_version_and_info(self):
+        for words in (["--help"], ["train", "--help"], ["data", "--help"], ["--version"], ["info"]):
+            self.assertTrue(self.run_command(*words).stdout.strip())
+        text = self.run_command("train", "--help").stdout
+        for part in ("--lr-manifold", "INT=200", "cayley-sgd", "0.0005"):
+            self.assertIn(part, text)
+        self.run_command(status=2)
+        self.run_command("trian", status=2)
+        self.assertIn("mnist", self.run_command("data", "list").stdout)
+        self.run_command("data", "check", "mnist", status=1)  # a small set is not the published one
+
+    def test_memory_does_not_grow(self):
+        def peak(name, epochs):
+            code = ("import resource,subprocess,sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
+                    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+            done = subprocess.run([sys.executable, "-c", code, STIEFEL, "train", "--data", "mnist", "--batch", "64",
+                                   "--epochs", str(epochs), "--out", name], env=self.env, cwd=self.root, text=True,
+                                  capture_output=True, check=True)
+            return int(done.stdout.split()[-1])
+        self.assertLess(peak("long", 12) - peak("short", 2), 20 * 1024)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,174 @@
+#include "checkpoint.h"
+
+#include <fmt/format.h>
+#include <torch/serialize/archive.h>
+#include <torch/serialize/input-archive.h>
+#include <torch/serialize/output-archive.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
+
+#include "files.h"
+
+namespace stiefel::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kMagic = "stiefel checkpoint 1";
+constexpr const char* kBest = "best.ckpt";
+
+unsigned long checksum(const char* data, size_t size) {
+  auto crc = crc32(0L, Z_NULL, 0);
+  // zlib takes lengths of 32 bits.
+  for (size_t done = 0; done < size;) {
+    const auto piece = std::min<size_t>(size - done, 1u << 30);
+    crc = crc32(crc, reinterpret_cast<const Bytef*>(data + done), static_cast<uInt>(piece));
+    done += piece;
+  }
+  return crc;
+}
+
+nlohmann::json to_json(const Progress& p) {
+  return {{"epoch", p.epoch},       {"step", p.step},   {"total_steps", p.total_steps},
+          {"loss_sum", p.loss_sum}, {"wrong", p.wrong}, {"epoch_seconds", p.epoch_seconds},
+          {"seconds", p.seconds},   {"best", p.best},   {"history", p.history}};
+}
+
+Progress progress_from(const nlohmann::json& json) {
+  Progress p;
+  p.epoch = json.at("epoch");
+  p.step = json.at("step");
+  p.total_steps = json.at("total_steps");
+  p.loss_sum = json.at("loss_sum").is_null() ? NAN : json.at("loss_sum").get<double>();
+  p.wrong = json.at("wrong");
+  p.epoch_seconds = json.at("epoch_seconds");
+  p.seconds = json.at("seconds");
+  p.best = json.at("best");
+  p.history = json.at("history").get<std::vector<EpochMetrics>>();
+  return p;
+}
+
+std::string archive_of(const torch::nn::Module& model, const Optimisers& optimisers) {
+  torch::serialize::OutputArchive archive;
+  torch::serialize::OutputArchive weights(archive.compilation_unit());
+  model.save(weights);
+  archive.write("model", weights);
+  for (size_t i = 0; i < optimisers.size(); ++i) {
+    torch::serialize::OutputArchive state(archive.compilation_unit());
+    optimisers[i]->save(state);
+    archive.write("optimiser" + std::to_string(i), state);
+  }
+  std::string bytes;
+  archive.save_to([&](const void* data, size_t size) {
+    bytes.append(static_cast<const char*>(data), size);
+    return size;
+  });
+  return bytes;
+}
+
+std::string name_of(int64_t total_steps) { return fmt::format("step-{:09}.ckpt", total_steps); }
+
+/// The numbered checkpoints, newest first.
+std::vector<fs::path> numbered(const fs::path& folder) {
+  std::vector<fs::path> all;
+  if (!fs::is_directory(folder)) return all;
+  const std::regex pattern("step-\\d{9,}\\.ckpt");
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (std::regex_match(entry.path().filename().string(), pattern)) all.push_back(entry.path());
+  }
+  std::sort(all.rbegin(), all.rend());
+  return all;
+}
+
+}  // namespace
+
+void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimisers, const Progress& progress,
+                       const std::string& config, bool best) const {
+  const auto archive = archive_of(model, optimisers);
+  const nlohmann::json head{{"config", config}, {"progress", to_json(progress)}};
+  const auto header = head.dump();
+  const auto body = fmt::format("{}\n", header.size()) + header + archive;
+  const auto file =
+      fmt::format("{}\n{} {:08x}\n", kMagic, body.size(), checksum(body.data(), body.size())) + body;
+  const auto path = folder_ / name_of(progress.total_steps);
+  write_file(path, file);
+  if (best) write_file(folder_ / kBest, file);
+  const auto all = numbered(folder_);
+  for (size_t i = 2; i < all.size(); ++i) fs::remove(all[i]);
+}
+
+Checkpoints::Loaded read_checkpoint(const fs::path& path) {
+  const auto file = read_file(path);
+  const auto bad = [&](const std::string& what) -> std::runtime_error {
+    return std::runtime_error(fmt::format("{}: {}", path.string(), what));
+  };
+  const auto first = file.find('\n');
+  if (first == std::string::npos || file.compare(0, first, kMagic) != 0) {
+    throw bad(fmt::format("does not begin with '{}': it is no checkpoint of this version", kMagic));
+  }
+  const auto second = file.find('\n', first + 1);
+  if (second == std::string::npos) throw bad("is cut short in its first lines");
+  size_t size = 0;
+  unsigned long expected = 0;
+  std::istringstream line(file.substr(first + 1, second - first - 1));
+  line >> size >> std::hex >> expected;
+  if (!line) throw bad("has damaged first lines");
+  const auto start = second + 1;
+  if (file.size() - start != size) {
+    throw bad(fmt::format("should hold {} bytes after its first lines but holds {}: it was cut short", size,
+                          file.size() - start));
+  }
+  const auto actual = checksum(file.data() + start, size);
+  if (actual != expected) {
+    throw bad(fmt::format("is damaged: its checksum is {:08x}, expected {:08x}", actual, expected));
+  }
+  const auto third = file.find('\n', start);
+  const auto length = std::stoull(file.substr(start, third - start));
+  const auto head = nlohmann::json::parse(file.substr(third + 1, length));
+  return {path, head.at("config"), progress_from(head.at("progress")), file.substr(third + 1 + length)};
+}
+
+std::optional<Checkpoints::Loaded> Checkpoints::newest(std::string& complaint) const {
+  for (const auto& path : numbered(folder_)) {
+    try {
+      return read_checkpoint(path);
+    } catch (const std::exception& error) {
+      complaint += std::string(error.what()) + "\n";
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Checkpoints::Loaded> Checkpoints::best(std::string& complaint) const {
+  try {
+    if (fs::exists(folder_ / kBest)) return read_checkpoint(folder_ / kBest);
+  } catch (const std::exception& error) {
+    complaint += std::string(error.what()) + "\n";
+  }
+  return newest(complaint);
+}
+
+bool Checkpoints::any() const { return !numbered(folder_).empty(); }
+
+void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimisers* optimisers) {
+  std::istringstream stream(loaded.archive);
+  torch::serialize::InputArchive archive;
+  const auto parameters = model.parameters();
+  archive.load_from(stream, parameters.empty() ? torch::Device(torch::kCPU) : parameters[0].device());
+  torch::serialize::InputArchive weights;
+  archive.read("model", weights);
+  model.load(weights);
+  if (!optimisers) return;
+  for (size_t i = 0; i < optimisers->size(); ++i) {
+    torch::serialize::InputArchive state;
+    archive.read("optimiser" + std::to_string(i), state);
+    (*optimisers)[i]->load(state);
+  }
+}
+
+}  // namespace stiefel::train

@@ -1,0 +1,198 @@
+#include "config.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+
+#include "data/catalogue.h"
+#include "methods.h"
+
+namespace stiefel::train {
+
+namespace {
+
+std::string quote(const std::string& text) {
+  if (text.find('"') != std::string::npos || text.find('\n') != std::string::npos) {
+    throw std::invalid_argument(
+        fmt::format("'{}' cannot be written into a config file: it holds a quote or a line "
+                    "break",
+                    text));
+  }
+  return '"' + text + '"';
+}
+
+// The shortest text that reads back as the same number.
+std::string write(double value) { return fmt::format("{}", value); }
+std::string write(int64_t value) { return fmt::format("{}", value); }
+std::string write(bool value) { return value ? "true" : "false"; }
+std::string write(const std::string& value) { return quote(value); }
+std::string write(const std::vector<double>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
+std::string write(const std::optional<double>& value) { return value ? write(*value) : std::string(); }
+
+[[noreturn]] void unreadable(const std::string& name, const std::string& text, const char* kind) {
+  throw std::invalid_argument(fmt::format("{} = {}: expected {}", name, text, kind));
+}
+
+double to_double(const std::string& name, const std::string& text) {
+  try {
+    size_t end = 0;
+    const double value = std::stod(text, &end);
+    if (end == text.size()) return value;
+  } catch (const std::logic_error&) {
+  }
+  unreadable(name, text, "a number");
+}
+
+void read(const std::string& name, const std::vector<std::string>& words, std::vector<double>& value) {
+  value.clear();
+  for (const auto& word : words) {
+    if (!word.empty()) value.push_back(to_double(name, word));
+  }
+}
+
+const std::string& only(const std::string& name, const std::vector<std::string>& words) {
+  if (words.size() != 1) unreadable(name, fmt::format("{}", fmt::join(words, ", ")), "one value");
+  return words[0];
+}
+
+void read(const std::string& name, const std::vector<std::string>& words, double& value) {
+  value = to_double(name, only(name, words));
+}
+void read(const std::string& name, const std::vector<std::string>& words, std::optional<double>& value) {
+  value = to_double(name, only(name, words));
+}
+void read(const std::string& name, const std::vector<std::string>& words, std::string& value) {
+  value = words.empty() ? "" : only(name, words);
+}
+void read(const std::string& name, const std::vector<std::string>& words, int64_t& value) {
+  const auto& text = only(name, words);
+  try {
+    size_t end = 0;
+    value = std::stoll(text, &end);
+    if (end == text.size()) return;
+  } catch (const std::logic_error&) {
+  }
+  unreadable(name, text, "a whole number");
+}
+void read(const std::string& name, const std::vector<std::string>& words, bool& value) {
+  const auto& text = only(name, words);
+  if (text != "true" && text != "false") unreadable(name, text, "true or false");
+  value = text == "true";
+}
+
+void check(bool good, const std::string& name, const std::string& value, const std::string& allowed) {
+  if (!good) throw std::invalid_argument(fmt::format("--{} is {}; it must be {}", name, value, allowed));
+}
+
+void check_range(double value, double low, double high, const std::string& name, const std::string& allowed) {
+  check(value >= low && value <= high, name, write(value), allowed);
+}
+
+void check_one_of(const std::string& value, const std::vector<std::string>& allowed,
+                  const std::string& name) {
+  check(std::find(allowed.begin(), allowed.end(), value) != allowed.end(), name, "'" + value + "'",
+        fmt::format("one of {}", fmt::join(allowed, ", ")));
+}
+
+}  // namespace
+
+void Config::resolve() {
+  const double most = 1e12;
+  data::facts_of(data);
+  const Method& method = find_method(optim);
+  check_range(static_cast<double>(epochs), 1, 1e6, "epochs", "between 1 and 1000000");
+  check_range(static_cast<double>(batch), 1, 1e6, "batch", "between 1 and 1000000");
+  check(seed >= 0, "seed", write(seed), "0 or more");
+  if (!lr) lr = method.lr;
+  check_range(*lr, 0, most, "lr", "0 or more");
+  if (method.constrained) {
+    if (!lr_manifold) lr_manifold = method.lr_manifold;
+    check_range(*lr_manifold, 0, most, "lr-manifold", "0 or more");
+  } else if (lr_manifold) {
+    throw std::invalid_argument(
+        fmt::format("--lr-manifold has no meaning with --optim {}, which has no orthonormal "
+                    "weights",
+                    optim));
+  }
+  check(momentum >= 0 && momentum < 1, "momentum", write(momentum), "in [0, 1)");
+  check_range(weight_decay, 0, most, "weight-decay", "0 or more");
+  check(beta1 >= 0 && beta1 < 1, "beta1", write(beta1), "in [0, 1)");
+  if (!beta2) beta2 = method.beta2;
+  check(*beta2 >= 0 && *beta2 < 1, "beta2", write(*beta2), "in [0, 1)");
+  check_one_of(schedule, {"multi-step", "cosine", "constant"}, "schedule");
+  if (schedule == "multi-step") {
+    const auto total = static_cast<double>(epochs);
+    if (drops.empty()) drops = {0.3 * total, 0.6 * total, 0.8 * total};
+  } else if (!drops.empty()) {
+    throw std::invalid_argument(fmt::format("--drops has no meaning with --schedule {}", schedule));
+  }
+  for (const double drop : drops) check_range(drop, 0, most, "drops", "epochs, 0 or more");
+  check_range(drop_factor, 1e-12, 1, "drop-factor", "above 0 and at most 1");
+  check_range(warm_up, 0, most, "warm-up", "0 or more");
+  check_range(static_cast<double>(iterations), 0, 1000, "iterations", "between 0 and 1000");
+  check_one_of(norm, {"frobenius", "one", "spectral"}, "norm");
+  check(q > 0 && q < 1, "q", write(q), "between 0 and 1");
+  check_one_of(augment, {"auto", "none", "flip", "flip-crop"}, "augment");
+  if (augment == "auto") augment = data.rfind("cifar", 0) == 0 ? "flip-crop" : "none";
+  check(dropout >= 0 && dropout < 1, "dropout", write(dropout), "in [0, 1)");
+  check(validation >= 0, "validation", write(validation), "0 or more");
+  check_one_of(device, {"auto", "cpu", "cuda"}, "device");
+  check_range(static_cast<double>(threads), 0, 4096, "threads", "between 0 and 4096");
+  check_range(static_cast<double>(checkpoint_every), 1, 1e6, "checkpoint-every", "1 or more");
+}
+
+std::string to_toml(const Config& config) {
+  std::string text;
+  Config::visit(config, [&](const char* name, const auto& value, const char*) {
+    const auto written = write(value);
+    if (!written.empty()) text += fmt::format("{} = {}\n", name, written);
+  });
+  return text;
+}
+
+Config config_from_toml(const std::string& text, const std::string& source) {
+  Config config;
+  std::istringstream stream(text);
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_config(stream);
+  } catch (const CLI::Error& error) {
+    throw std::invalid_argument(fmt::format("{}: {}", source, error.what()));
+  }
+  for (const auto& item : items) {
+    if (item.name == "++" || item.name == "--") continue;  // CLI11's marks of sections
+    const auto key = item.fullname();
+    bool known = false;
+    try {
+      Config::visit(config, [&](const char* name, auto& value, const char*) {
+        if (key != name) return;
+        known = true;
+        read(key, item.inputs, value);
+      });
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(fmt::format("{}: {}", source, error.what()));
+    }
+    if (!known) {
+      throw std::invalid_argument(
+          fmt::format("{}: no option is called '{}' (see stiefel train --help)", source, key));
+    }
+  }
+  return config;
+}
+
+std::vector<std::string> differences(const Config& a, const Config& b) {
+  std::vector<std::string> first;
+  std::vector<std::string> names;
+  Config::visit(a, [&](const char*, const auto& value, const char*) { first.push_back(write(value)); });
+  size_t i = 0;
+  Config::visit(b, [&](const char* name, const auto& value, const char*) {
+    if (write(value) != first[i++]) names.emplace_back(name);
+  });
+  return names;
+}
+
+}  // namespace stiefel::train

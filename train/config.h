@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stiefel::train {
+
+/// Everything that a training run is told. The defaults are the paper's.
+///
+/// `visit` is the one list of the options: the command line, the config file and the tests all go through it,
+/// so adding an option is adding a member and a line there. Names are those of the command line without the
+/// dashes.
+struct Config {
+  std::string data = "fashion-mnist";
+  std::string data_dir;
+  std::string model = "small";
+  std::string optim = "cayley-sgd";
+  int64_t epochs = 200;
+  int64_t batch = 128;
+  int64_t seed = 1;
+
+  std::optional<double> lr;
+  std::optional<double> lr_manifold;
+  double momentum = 0.9;
+  bool nesterov = true;
+  double weight_decay = 5e-4;
+  double beta1 = 0.9;
+  std::optional<double> beta2;
+  std::string schedule = "multi-step";
+  std::vector<double> drops;
+  double drop_factor = 0.2;
+  double warm_up = 0;
+
+  int64_t iterations = 2;
+  bool exact = false;
+  std::string norm = "frobenius";
+  bool polish = true;
+  double q = 0.5;
+
+  std::string augment = "auto";
+  double dropout = 0;
+  int64_t validation = 0;
+
+  std::string device = "auto";
+  int64_t threads = 0;
+  bool channels_last = true;
+  bool tensorboard = false;
+  int64_t checkpoint_every = 1;
+
+  /// Calls visitor(name, member, help) for each option in the order of the help text.
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& visitor) {
+    visitor("data", self.data, "data set: fashion-mnist, mnist, cifar10 or cifar100");
+    visitor("data-dir", self.data_dir, "where to look for it first, before $STIEFEL_DATA and the cache");
+    visitor("model", self.model, "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K (wrn-28-10)");
+    visitor("optim", self.optim, "optimiser: sgd, adam, cayley-sgd or cayley-adam");
+    visitor("epochs", self.epochs, "passes over the training set");
+    visitor("batch", self.batch, "images a step");
+    visitor("seed", self.seed, "of the weights, the order, the augmentation and the dropout masks");
+    visitor("lr", self.lr, "rate of the Euclidean parameters (default: the paper's for the optimiser)");
+    visitor("lr-manifold", self.lr_manifold, "rate of the orthonormal weights (default: the paper's)");
+    visitor("momentum", self.momentum, "of sgd and cayley-sgd");
+    visitor("nesterov", self.nesterov, "Nesterov momentum for Euclidean parameters under sgd and cayley-sgd");
+    visitor("weight-decay", self.weight_decay,
+            "of Euclidean matrices; none on biases, normalisation and orthonormal weights");
+    visitor("beta1", self.beta1, "of adam and cayley-adam");
+    visitor("beta2", self.beta2, "of adam (default 0.999) and cayley-adam (default 0.99)");
+    visitor("schedule", self.schedule, "of the rates: multi-step, cosine or constant");
+    visitor("drops", self.drops,
+            "epochs at which multi-step drops the rates (default: 30, 60 and 80 % of them)");
+    visitor("drop-factor", self.drop_factor, "what multi-step multiplies them by");
+    visitor("warm-up", self.warm_up, "epochs of a linear start from 0");
+    visitor("iterations", self.iterations, "rounds s of the Cayley iteration");
+    visitor("exact", self.exact, "the closed-form Cayley transform instead of the iteration");
+    visitor("norm", self.norm, "of the skew matrix in the bound on the step: frobenius, one or spectral");
+    visitor("polish", self.polish,
+            "corrections that keep the weights orthonormal; without, the paper's to the letter");
+    visitor("q", self.q, "contraction factor of the iteration");
+    visitor("augment", self.augment, "auto (flip-crop for CIFAR, none otherwise), none, flip or flip-crop");
+    visitor("dropout", self.dropout, "in the blocks of a Wide ResNet");
+    visitor("validation", self.validation,
+            "training images set aside; the best checkpoint is then chosen by them");
+    visitor("device", self.device, "auto, cpu or cuda");
+    visitor("threads", self.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
+    visitor("channels-last", self.channels_last, "memory layout of images and convolutions");
+    visitor("tensorboard", self.tensorboard, "write TensorBoard event files into the run folder");
+    visitor("checkpoint-every", self.checkpoint_every, "epochs between checkpoints");
+  }
+
+  /// Fills what the user left to the method and the data set, and checks every value. Throws
+  /// std::invalid_argument naming the option, its value and what is allowed.
+  void resolve();
+};
+
+/// The config as TOML, one `name = value` a line, and back. Reading an unknown key is an error that names it.
+std::string to_toml(const Config& config);
+Config config_from_toml(const std::string& text, const std::string& source);
+
+/// The names in which two configs differ; a run may only be resumed where these change nothing about its
+/// course.
+std::vector<std::string> differences(const Config& a, const Config& b);
+
+}  // namespace stiefel::train

@@ -1,0 +1,17 @@
+#pragma once
+
+namespace stiefel::train {
+
+/// While it lives, SIGINT and SIGTERM are noted instead of ending the program; a second one ends it at once.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  /// The signal that came, or 0.
+  static int signal();
+};
+
+}  // namespace stiefel::train

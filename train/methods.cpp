@@ -1,0 +1,122 @@
+#include "methods.h"
+
+#include <fmt/format.h>
+#include <stiefel/optim/cayley_adam.h>
+#include <stiefel/optim/cayley_sgd.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+#include <stdexcept>
+
+namespace stiefel::train {
+
+namespace {
+
+using torch::optim::Optimizer;
+using torch::optim::OptimizerOptions;
+using torch::optim::OptimizerParamGroup;
+using Groups = std::vector<OptimizerParamGroup>;
+
+/// Euclidean parameters in two groups: matrices, which decay, and biases and normalisation, which do not.
+/// Groups without parameters are left out.
+Groups euclidean_groups(const std::vector<at::Tensor>& parameters, const OptimizerOptions& decaying,
+                        const OptimizerOptions& plain) {
+  Groups groups;
+  std::vector<at::Tensor> matrices;
+  std::vector<at::Tensor> vectors;
+  for (const auto& parameter : parameters) (parameter.dim() >= 2 ? matrices : vectors).push_back(parameter);
+  if (!matrices.empty()) groups.emplace_back(matrices, decaying.clone());
+  if (!vectors.empty()) groups.emplace_back(vectors, plain.clone());
+  return groups;
+}
+
+std::vector<at::Tensor> all_of(const ParameterSplit& split) {
+  auto all = split.manifold;
+  all.insert(all.end(), split.euclidean.begin(), split.euclidean.end());
+  return all;
+}
+
+/// SGD with Nesterov momentum, which is also what trains the Euclidean parameters beside orthonormal ones.
+std::unique_ptr<Optimizer> sgd(const std::vector<at::Tensor>& parameters, const Config& config) {
+  const auto plain = torch::optim::SGDOptions(*config.lr)
+                         .momentum(config.momentum)
+                         .nesterov(config.nesterov && config.momentum > 0);
+  const auto decaying = torch::optim::SGDOptions(plain).weight_decay(config.weight_decay);
+  return std::make_unique<torch::optim::SGD>(euclidean_groups(parameters, decaying, plain), plain);
+}
+
+/// What the two Cayley optimisers are told in common.
+template <class Options>
+Options on_manifold(const Config& config) {
+  return Options(*config.lr_manifold)
+      .iterations(config.iterations)
+      .exact(config.exact)
+      .norm(norm_from_string(config.norm))
+      .polish(config.polish)
+      .q(config.q);
+}
+
+Optimisers make_sgd(const ParameterSplit& split, const Config& config) {
+  Optimisers result;
+  result.push_back(sgd(all_of(split), config));
+  return result;
+}
+
+Optimisers make_adam(const ParameterSplit& split, const Config& config) {
+  const auto plain = torch::optim::AdamOptions(*config.lr).betas({config.beta1, *config.beta2});
+  const auto decaying = torch::optim::AdamOptions(plain).weight_decay(config.weight_decay);
+  Optimisers result;
+  result.push_back(
+      std::make_unique<torch::optim::Adam>(euclidean_groups(all_of(split), decaying, plain), plain));
+  return result;
+}
+
+Optimisers make_cayley_sgd(const ParameterSplit& split, const Config& config) {
+  Optimisers result;
+  const auto options = on_manifold<CayleySGDOptions>(config).momentum(config.momentum);
+  result.push_back(std::make_unique<CayleySGD>(split.manifold, options));
+  result.push_back(sgd(split.euclidean, config));
+  return result;
+}
+
+Optimisers make_cayley_adam(const ParameterSplit& split, const Config& config) {
+  Optimisers result;
+  const auto options = on_manifold<CayleyAdamOptions>(config).betas({config.beta1, *config.beta2});
+  result.push_back(std::make_unique<CayleyAdam>(split.manifold, options));
+  result.push_back(sgd(split.euclidean, config));
+  return result;
+}
+
+}  // namespace
+
+const std::vector<Method>& methods() {
+  static const std::vector<Method> all{
+      // name, rate, rate on the manifold, β₂, constrained, how to make it
+      {"sgd", 0.1, 0, 0.999, false, make_sgd},
+      {"adam", 0.001, 0, 0.999, false, make_adam},
+      {"cayley-sgd", 0.01, 0.2, 0.99, true, make_cayley_sgd},
+      {"cayley-adam", 0.01, 0.4, 0.99, true, make_cayley_adam},
+  };
+  return all;
+}
+
+const Method& find_method(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& method : methods()) {
+    if (method.name == name) return method;
+    names.push_back(method.name);
+  }
+  throw std::invalid_argument(
+      fmt::format("--optim is '{}'; it must be one of {}", name, fmt::join(names, ", ")));
+}
+
+int64_t skipped_steps(const Optimisers& optimisers) {
+  int64_t total = 0;
+  for (const auto& optimizer : optimisers) {
+    if (const auto* ours = dynamic_cast<const CayleyOptimizer*>(optimizer.get()))
+      total += ours->skipped_steps();
+  }
+  return total;
+}
+
+}  // namespace stiefel::train

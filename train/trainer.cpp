@@ -1,0 +1,300 @@
+#include "trainer.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <stiefel/init.h>
+#include <stiefel/manifold.h>
+#include <torch/cuda.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+
+#include "data/seeds.h"
+#include "display.h"
+#include "files.h"
+#include "interrupt.h"
+#include "system.h"
+#include "tensorboard.h"
+
+namespace stiefel::train {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+torch::Device choose_device(const std::string& name) {
+  const bool cuda = torch::cuda::is_available();
+  if (name == "cuda" && !cuda) {
+    throw std::invalid_argument("--device is cuda, but this LibTorch sees no CUDA device; use --device cpu");
+  }
+  return name == "cuda" || (name == "auto" && cuda) ? torch::kCUDA : torch::kCPU;
+}
+
+data::Augment augment_of(const std::string& name) { return {name != "none", name == "flip-crop"}; }
+
+at::MemoryFormat format_of(const Config& config) {
+  return config.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
+/// The network with its weights drawn by the seed and, for a constrained method, orthonormal where they go on
+/// the manifold.
+std::shared_ptr<models::Classifier> build_model(const Config& config, const data::Dataset& dataset,
+                                                const torch::Device& device) {
+  torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
+  auto model =
+      models::make_classifier(config.model, {dataset.train.pixels.size(1), dataset.classes, config.dropout});
+  if (find_method(config.optim).constrained) {
+    for (auto& weight : split_parameters(*model).manifold) init::haar_(weight);
+  }
+  model->to(device);
+  const torch::NoGradGuard no_grad;
+  for (auto& parameter : model->parameters()) {
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format_of(config)));
+  }
+  return model;
+}
+
+Factor factor_of(const Config& config) {
+  Factor factor = [](double) { return 1.0; };
+  if (config.schedule == "multi-step") factor = multi_step(config.drops, config.drop_factor);
+  if (config.schedule == "cosine") factor = cosine(static_cast<double>(config.epochs));
+  return config.warm_up > 0 ? product({warm_up(config.warm_up), factor}) : factor;
+}
+
+/// The part that is trained on and the part set aside.
+struct Parts {
+  data::Images train;
+  data::Images validation;
+};
+
+Parts split_images(const data::Dataset& dataset, const Config& config) {
+  const auto all = dataset.train.pixels.size(0);
+  if (config.validation == 0) return {dataset.train, {}};
+  if (config.validation >= all) {
+    throw std::invalid_argument(fmt::format("--validation is {}, but {} has only {} training images",
+                                            config.validation, config.data, all));
+  }
+  const auto parts = data::split(dataset.train, config.validation, static_cast<uint64_t>(config.seed));
+  return {parts.train, parts.validation};
+}
+
+}  // namespace
+
+Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command)
+    : config_(config),
+      folder_(std::move(folder)),
+      command_(std::move(command)),
+      device_(choose_device(config.device)),
+      dataset_(data::load(config.data, config.data_dir)),
+      train_(split_images(dataset_, config).train, data::normalisation_of(dataset_.train), device_,
+             format_of(config)),
+      test_(dataset_.test, data::normalisation_of(dataset_.train), device_, format_of(config)),
+      model_(build_model(config, dataset_, device_)),
+      split_(split_parameters(*model_)),
+      checkpoints_(folder_),
+      started_(timestamp()) {
+  if (config_.validation > 0) {
+    validation_.emplace(split_images(dataset_, config).validation, data::normalisation_of(dataset_.train),
+                        device_, format_of(config));
+  }
+  if (steps_per_epoch() == 0) {
+    throw std::invalid_argument(
+        fmt::format("--batch is {}, but there are only {} training images", config_.batch, train_.size()));
+  }
+  if (!find_method(config_.optim).constrained) {
+    split_.euclidean = model_->parameters();
+    split_.manifold.clear();
+    split_.manifold_names.clear();
+  }
+  optimisers_ = find_method(config_.optim).make(split_, config_);
+  for (const auto& optimizer : optimisers_) schedules_.emplace_back(*optimizer, factor_of(config_));
+  loss_sum_ = torch::zeros({}, at::TensorOptions(at::kDouble).device(device_));
+  wrong_ = torch::zeros({}, at::TensorOptions(at::kLong).device(device_));
+}
+
+void Trainer::resume(const Checkpoints::Loaded& loaded) {
+  restore(loaded, *model_, &optimisers_);
+  progress_ = loaded.progress;
+  loss_sum_.fill_(progress_.loss_sum);
+  wrong_.fill_(progress_.wrong);
+}
+
+void Trainer::apply_schedule(double time) {
+  for (size_t i = 0; i < optimisers_.size(); ++i) schedules_[i].apply(*optimisers_[i], time);
+}
+
+void Trainer::one_step(const at::Tensor& order, int64_t step) {
+  const auto seed = static_cast<uint64_t>(config_.seed);
+  const auto epoch = progress_.epoch;
+  apply_schedule(static_cast<double>(epoch) +
+                 (config_.schedule == "cosine" || config_.warm_up > 0
+                      ? static_cast<double>(step) / static_cast<double>(steps_per_epoch())
+                      : 0));
+  const auto picked = order.narrow(0, step * config_.batch, config_.batch);
+  const auto batch = train_.batch(picked, augment_of(config_.augment), seed, epoch, step);
+  if (config_.dropout > 0) torch::manual_seed(data::mix(seed, epoch, step, data::Purpose::kDropout));
+  for (auto& optimizer : optimisers_) optimizer->zero_grad();
+  const auto scores = model_->forward(batch.images);
+  const auto loss = torch::nn::functional::cross_entropy(scores, batch.labels);
+  loss.backward();
+  for (auto& optimizer : optimisers_) optimizer->step();
+  const torch::NoGradGuard no_grad;
+  loss_sum_.add_(loss.detach());
+  wrong_.add_(scores.argmax(1).ne(batch.labels).sum());
+}
+
+void Trainer::train_epoch(Display& display) {
+  model_->train();
+  const auto order = train_.epoch_order(static_cast<uint64_t>(config_.seed), progress_.epoch);
+  const auto steps = steps_per_epoch();
+  const auto start = Clock::now();
+  const double before = progress_.epoch_seconds;
+  const int64_t first = progress_.step;
+  while (progress_.step < steps && InterruptGuard::signal() == 0) {
+    one_step(order, progress_.step);
+    ++progress_.step;
+    ++progress_.total_steps;
+    progress_.epoch_seconds = before + seconds_since(start);
+    if (display.is_due()) {
+      const auto done = static_cast<double>(progress_.step);
+      const auto seen = static_cast<double>(config_.batch);
+      const double rate = static_cast<double>(progress_.step - first) / seconds_since(start);
+      const auto left = static_cast<double>((config_.epochs - progress_.epoch) * steps - progress_.step);
+      display.update(progress_.epoch + 1, progress_.step, loss_sum_.item<double>() / done,
+                     100 * wrong_.item<double>() / (done * seen), rate * seen, left / rate);
+    }
+  }
+  progress_.loss_sum = loss_sum_.item<double>();  // waits for the device, so the time below is whole
+  progress_.wrong = wrong_.item<int64_t>();
+  progress_.epoch_seconds = before + seconds_since(start);
+}
+
+Evaluation Trainer::evaluate(const data::DeviceImages& images) {
+  const torch::NoGradGuard no_grad;
+  model_->eval();
+  const int64_t batch = 500;
+  double loss = 0;
+  int64_t wrong = 0;
+  for (int64_t at = 0; at < images.size(); at += batch) {
+    const auto picked =
+        torch::arange(at, std::min(at + batch, images.size()), at::TensorOptions(at::kLong).device(device_));
+    const auto part = images.batch(picked, data::Augment{}, 0, 0, 0);
+    const auto scores = model_->forward(part.images);
+    loss += torch::nn::functional::cross_entropy(
+                scores, part.labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
+                .item<double>();
+    wrong += scores.argmax(1).ne(part.labels).sum().item<int64_t>();
+  }
+  model_->train();
+  const auto count = static_cast<double>(images.size());
+  return {loss / count, 100 * static_cast<double>(wrong) / count};
+}
+
+EpochMetrics Trainer::finish_epoch() {
+  const auto steps = static_cast<double>(steps_per_epoch());
+  const auto images = steps * static_cast<double>(config_.batch);
+  EpochMetrics m;
+  m.epoch = ++progress_.epoch;
+  m.step = progress_.total_steps;
+  m.train_loss = progress_.loss_sum / steps;
+  m.train_error = 100 * static_cast<double>(progress_.wrong) / images;
+  m.epoch_seconds = progress_.epoch_seconds;
+  progress_.seconds += progress_.epoch_seconds;
+  m.seconds = progress_.seconds;
+  m.images_per_second = images / m.epoch_seconds;
+  const auto test = evaluate(test_);
+  m.test_loss = test.loss;
+  m.test_error = test.error;
+  if (validation_) m.validation_error = evaluate(*validation_).error;
+  const bool constrained = !split_.manifold.empty();
+  m.rate_euclidean = optimisers_.back()->param_groups()[0].options().get_lr();
+  if (constrained) {
+    m.rate_manifold = optimisers_.front()->param_groups()[0].options().get_lr();
+    double sum = 0;
+    double worst = 0;
+    for (const auto& weight : split_.manifold) {
+      const double defect = stiefel::defect(weight).item<double>();
+      sum += defect;
+      worst = std::max(worst, defect);
+    }
+    m.defect_max = worst;
+    m.defect_mean = sum / static_cast<double>(split_.manifold.size());
+  }
+  m.skipped_steps = skipped_steps(optimisers_);
+  progress_.step = 0;
+  progress_.epoch_seconds = 0;
+  progress_.loss_sum = 0;
+  progress_.wrong = 0;
+  loss_sum_.zero_();
+  wrong_.zero_();
+  return m;
+}
+
+void Trainer::checkpoint(bool best) {
+  checkpoints_.save(*model_, optimisers_, progress_, to_toml(config_), best);
+}
+
+void Trainer::write_record(const std::string& status) const {
+  int64_t on_manifold = 0;
+  for (const auto& weight : split_.manifold) on_manifold += weight.numel();
+  const nlohmann::json record{{"name", folder_.filename().string()},
+                              {"command", command_},
+                              {"commit", commit()},
+                              {"version", version_facts()["stiefel"]},
+                              {"status", status},
+                              {"started", started_},
+                              {"seconds", progress_.seconds + progress_.epoch_seconds},
+                              {"seed", config_.seed},
+                              {"data", config_.data},
+                              {"model", config_.model},
+                              {"optim", config_.optim},
+                              {"parameters", models::parameter_count(*model_)},
+                              {"manifold_parameters", on_manifold},
+                              {"manifold_matrices", split_.manifold.size()},
+                              {"device", device_.str()},
+                              {"threads", at::get_num_threads()},
+                              {"hardware", hardware_facts()},
+                              {"versions", version_facts()}};
+  write_file(folder_ / "run.json", record.dump(2) + "\n");
+}
+
+Outcome Trainer::run() {
+  const InterruptGuard interrupts;
+  write_file(folder_ / "config.toml", to_toml(config_));
+  write_record("running");
+  write_metrics(folder_, progress_.history);
+  Display display(config_.epochs, steps_per_epoch(), !split_.manifold.empty());
+  display.begin();
+  while (progress_.epoch < config_.epochs) {
+    train_epoch(display);
+    if (const int signal = InterruptGuard::signal(); signal != 0) {
+      display.clear();
+      checkpoint(false);
+      write_record("interrupted");
+      return {signal};
+    }
+    const auto metrics = finish_epoch();
+    progress_.history.push_back(metrics);
+    display.finish_epoch(metrics);
+    const double error = metrics.validation_error.value_or(metrics.test_error);
+    const bool best = error < progress_.best;
+    if (best) progress_.best = error;
+    write_metrics(folder_, progress_.history);
+    if (config_.tensorboard) write_tensorboard(folder_, progress_.history, 0);
+    if (progress_.epoch % config_.checkpoint_every == 0 || progress_.epoch == config_.epochs || best) {
+      checkpoint(best);
+    }
+    write_record(progress_.epoch == config_.epochs ? "finished" : "running");
+  }
+  return {};
+}
+
+}  // namespace stiefel::train

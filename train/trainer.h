@@ -1,0 +1,78 @@
+#pragma once
+
+#include <stiefel/parameters.h>
+#include <stiefel/schedules.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint.h"
+#include "config.h"
+#include "data/dataset.h"
+#include "data/device_images.h"
+#include "methods.h"
+#include "models/classifier.h"
+
+namespace stiefel::train {
+
+/// How a run ended.
+struct Outcome {
+  int signal = 0;  ///< the signal that stopped it, or 0 when it is finished
+};
+
+/// Loss and error of a network over a set of images.
+struct Evaluation {
+  double loss = 0;
+  double error = 0;  ///< per cent
+};
+
+/// One training run: the data on the device, the network, its optimisers and where it stands. Everything
+/// random is a function of the seed, the epoch and the step, so a checkpoint holds no generator's state.
+class Trainer {
+ public:
+  /// Builds everything from a resolved config; `folder` is the run's.
+  Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command);
+
+  /// Goes on from a checkpoint of this config.
+  void resume(const Checkpoints::Loaded& loaded);
+
+  /// Trains until the last epoch or a signal, writing metrics and checkpoints.
+  Outcome run();
+
+  Evaluation evaluate(const data::DeviceImages& images);
+  const data::DeviceImages& test_images() const { return test_; }
+
+  models::Classifier& model() { return *model_; }
+  const ParameterSplit& split() const { return split_; }
+
+ private:
+  int64_t steps_per_epoch() const { return train_.size() / config_.batch; }
+  void train_epoch(class Display& display);
+  void one_step(const at::Tensor& order, int64_t step);
+  EpochMetrics finish_epoch();
+  void apply_schedule(double time);
+  void checkpoint(bool best);
+  void write_record(const std::string& status) const;
+
+  Config config_;
+  std::filesystem::path folder_;
+  std::vector<std::string> command_;
+  torch::Device device_;
+  data::Dataset dataset_;
+  data::DeviceImages train_;
+  std::optional<data::DeviceImages> validation_;
+  data::DeviceImages test_;
+  std::shared_ptr<models::Classifier> model_;
+  ParameterSplit split_;
+  Optimisers optimisers_;
+  std::vector<Schedule> schedules_;
+  Progress progress_;
+  Checkpoints checkpoints_;
+  at::Tensor loss_sum_;  // on the device, so that a step waits for nothing
+  at::Tensor wrong_;
+  std::string started_;
+};
+
+}  // namespace stiefel::train
