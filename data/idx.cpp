@@ -1,12 +1,12 @@
 #include "idx.h"
 
 #include <ATen/ATen.h>
-#include <zlib.h>
 
 #include <array>
-#include <memory>
-#include <stdexcept>
 #include <string>
+#include <vector>
+
+#include "byte_reader.h"
 
 // The format: two zero bytes, the type (8: unsigned byte), the number of dimensions, each dimension as a
 // big-endian 32-bit integer, then the data, row-major.
@@ -18,60 +18,10 @@ namespace {
 constexpr int kUnsignedByte = 8;
 constexpr int64_t kMostElements = int64_t{1} << 33;
 
-class Reader {
- public:
-  explicit Reader(const std::filesystem::path& file)
-      : name_(file.string()), file_(gzopen(file.c_str(), "rb")) {
-    if (!file_) throw std::runtime_error(name_ + ": cannot be opened");
-    gzbuffer(file_.get(), 1 << 18);
-  }
-
-  void read(void* to, int64_t bytes, const std::string& what) {
-    auto* place = static_cast<char*>(to);
-    for (int64_t done = 0; done < bytes;) {
-      const auto piece = static_cast<unsigned>(std::min<int64_t>(bytes - done, 1 << 26));
-      const int got = gzread(file_.get(), place + done, piece);
-      if (got < 0) fail(at_ + done, what, error());
-      if (got == 0) fail(at_ + done, what, "the end of the file (it is truncated)");
-      done += got;
-    }
-    at_ += bytes;
-  }
-
-  void expect_end() {
-    char extra = 0;
-    const int got = gzread(file_.get(), &extra, 1);
-    if (got < 0) fail(at_, "the end of the file", error());
-    if (got > 0) fail(at_, "the end of the file, as its header says", "more data");
-  }
-
-  [[noreturn]] void fail(int64_t byte, const std::string& expected, const std::string& found) const {
-    throw std::runtime_error(name_ + ": byte " + std::to_string(byte) + ": expected " + expected +
-                             ", found " + found);
-  }
-
-  int64_t at() const { return at_; }
-
- private:
-  struct Close {
-    void operator()(gzFile file) const { gzclose(file); }
-  };
-
-  std::string error() const {
-    int code = 0;
-    const char* text = gzerror(file_.get(), &code);
-    return "damaged gzip data (" + std::string(text) + ")";
-  }
-
-  std::string name_;
-  std::unique_ptr<gzFile_s, Close> file_;
-  int64_t at_ = 0;  // in the uncompressed data
-};
-
 }  // namespace
 
 at::Tensor read_idx(const std::filesystem::path& file) {
-  Reader reader(file);
+  ByteReader reader(file);
   std::array<unsigned char, 4> magic{};
   reader.read(magic.data(), magic.size(), "an IDX header");
   if (magic[0] != 0 || magic[1] != 0)

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/MemoryFormat.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "data/images.h"
+
+namespace stiefel::data {
+
+/// Mean and standard deviation of each channel, pixels counted from 0 to 1.
+struct Normalisation {
+  std::vector<double> mean;
+  std::vector<double> deviation;
+};
+
+/// Those of these images: take the training set's for the test set too.
+Normalisation normalisation_of(const Images& images);
+
+struct Augment {
+  bool flip = false;  ///< left and right exchanged, for half of the images
+  bool crop = false;  ///< shifted by −4 to 4 pixels each way, the border filled by reflection
+};
+
+struct Batch {
+  at::Tensor images;  ///< float (N, channels, 32, 32), normalised
+  at::Tensor labels;  ///< int64 (N)
+};
+
+/// A data set that lies, a byte a pixel, on the device that trains. Batches are picked, augmented and
+/// normalised there. Images smaller than 32×32 are padded with black (pixel 0), evenly on all sides.
+///
+/// Order and augmentation are pure functions of (seed, epoch, step) and the same on every device.
+class DeviceImages {
+ public:
+  static constexpr int64_t kSide = 32;
+  static constexpr int64_t kShift = 4;
+
+  DeviceImages(const Images& images, const Normalisation& normalisation, at::Device device,
+               at::MemoryFormat format = at::MemoryFormat::Contiguous);
+
+  int64_t size() const { return labels_.size(0); }
+  int64_t channels() const { return pixels_.size(2); }
+  at::Device device() const { return labels_.device(); }
+
+  /// The order of an epoch: a random permutation, int64, on the device.
+  at::Tensor epoch_order(uint64_t seed, int64_t epoch) const;
+
+  /// The images of these indices, augmented as belongs to that step.
+  Batch batch(const at::Tensor& indices, const Augment& augment, uint64_t seed, int64_t epoch,
+              int64_t step) const;
+
+  /// Images `from` up to `to`, as they are: what evaluation wants.
+  Batch range(int64_t from, int64_t to) const;
+
+ private:
+  at::Tensor normalised(const at::Tensor& pixels) const;
+  at::Tensor places(const at::Tensor& draws, const Augment& augment) const;
+
+  at::Tensor pixels_;  // uint8 (N, 32·32, channels): a pixel's channels side by side
+  at::Tensor labels_;
+  at::Tensor scale_, shift_;  // float (1, channels, 32, 32): normalised = scale·pixel + shift
+  at::MemoryFormat format_;
+};
+
+}  // namespace stiefel::data
