@@ -1,13 +1,39 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 
 #include "command.h"
 #include "report/page.h"
+#include "report/summary.h"
 #include "report/write.h"
 
 namespace stiefel::app {
+
+namespace {
+
+std::string number(double value, const char* format) {
+  return std::isnan(value) ? "–" : fmt::format(fmt::runtime(format), value);
+}
+
+/// The page's comparison, for the terminal.
+void print_table(const std::vector<report::RunFolder>& runs) {
+  const auto names = report::labels(runs);
+  size_t width = 3;
+  for (const auto& name : names) width = std::max(width, name.size());
+  fmt::print("{:{}}  {:>12}  {:>12}  {:>10}  {:>9}  {:>8}\n", "run", width, "test error %", "best error %",
+             "train loss", "s / epoch", "defect");
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto s = report::summarise(runs[i]);
+    fmt::print("{:{}}  {:>12}  {:>12}  {:>10}  {:>9}  {:>8}\n", names[i], width,
+               number(s.last_test_error, "{:.2f}"), number(s.best_test_error, "{:.2f}"),
+               number(s.last_train_loss, "{:.4f}"), number(s.epoch_seconds, "{:.1f}"),
+               number(s.defect_max, "{:.1e}"));
+  }
+}
+
+}  // namespace
 
 void add_report(CLI::App& app) {
   auto* command = app.add_subcommand("report", "one web page about one or more runs, to open in a browser");
@@ -22,7 +48,8 @@ void add_report(CLI::App& app) {
     std::vector<report::RunFolder> runs;
     for (const auto& folder : options->runs) runs.push_back(report::read_run_folder(folder));
     report::write_report(runs, options->out);
-    fmt::print("{}\n", std::filesystem::absolute(options->out).string());
+    print_table(runs);
+    fmt::print("\nopen in a browser: {}\n", std::filesystem::absolute(options->out).string());
   });
 }
 

@@ -1,3 +1,4 @@
+cmake_minimum_required(VERSION 3.25)
 # Writes stiefel_version.h anew at each build where the commit has changed.
 #   cmake -DSOURCE=… -DOUTPUT=… -DVERSION=… -P Version.cmake
 execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12

@@ -89,9 +89,13 @@ class Command(unittest.TestCase):
         self.assertEqual(done.returncode, status, f"{words}\n{done.stdout}\n{done.stderr}")
         return done
 
-    def train(self, name, *words, status=0, epochs=4):
-        return self.run_command("train", "--data", "mnist", "--batch", "64", "--epochs", str(epochs), "--out", name,
-                                *words, status=status)
+    # Runs repeat bit for bit on the CPU, so that is where they are compared.
+    def words(self, name, *more, epochs=4, device="cpu"):
+        return ["train", "--data", "mnist", "--batch", "64", "--epochs", str(epochs), "--device", device, "--out", name,
+                *more]
+
+    def train(self, name, *more, status=0, **options):
+        return self.run_command(*self.words(name, *more, **options), status=status)
 
     def metrics(self, name):
         with open(f"{self.root}/{name}/metrics.jsonl") as file:
@@ -135,8 +139,7 @@ class Command(unittest.TestCase):
     def test_resumed_after_kill_equals_straight(self):
         for optim in ("cayley-sgd", "cayley-adam", "sgd"):
             self.train("straight-" + optim, "--optim", optim)
-            words = [STIEFEL, "train", "--data", "mnist", "--batch", "64", "--epochs", "4", "--out", "killed-" + optim,
-                     "--optim", optim]
+            words = [STIEFEL, *self.words("killed-" + optim, "--optim", optim)]
             child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.DEVNULL)
             second = f"{self.root}/killed-{optim}/step-000000040.ckpt"
             until = time.time() + 120
@@ -152,8 +155,7 @@ class Command(unittest.TestCase):
         self.train("whole", "--optim", "cayley-adam", epochs=6)
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             name = f"stopped-{status}"
-            words = [STIEFEL, "train", "--data", "mnist", "--batch", "64", "--epochs", "6", "--out", name, "--optim",
-                     "cayley-adam"]
+            words = [STIEFEL, *self.words(name, "--optim", "cayley-adam", epochs=6)]
             child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.PIPE,
                                      stderr=subprocess.PIPE, text=True)
             while not os.path.exists(f"{self.root}/{name}/step-000000020.ckpt") and child.poll() is None:
@@ -215,6 +217,17 @@ class Command(unittest.TestCase):
         done = self.run_command("resume", "hurt", status=1)
         self.assertIn("seed", done.stderr)
 
+    def test_cuda_trains_and_resumes(self):
+        if "CUDA" not in self.run_command("info").stdout:
+            self.skipTest("no CUDA device")
+        self.train("cuda", device="cuda")
+        self.assertLess(self.metrics("cuda")[-1]["test_error"], 20)
+        config = read_text(self.root + "/cuda/config.toml")
+        write_text(self.root + "/cuda/config.toml", config.replace("epochs = 4", "epochs = 6"))
+        self.run_command("resume", "cuda")
+        self.assertEqual(len(self.metrics("cuda")), 6)
+        self.run_command("check", "cuda", "--tolerance", "1e-4")
+
     def test_validation_chooses_the_best(self):
         self.train("held-out", "--validation", "128", epochs=2)
         self.assertIn("validation_error", self.metrics("held-out")[-1])
@@ -246,9 +259,8 @@ class Command(unittest.TestCase):
         def peak(name, epochs):
             code = ("import resource,subprocess,sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
                     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
-            done = subprocess.run([sys.executable, "-c", code, STIEFEL, "train", "--data", "mnist", "--batch", "64",
-                                   "--epochs", str(epochs), "--out", name], env=self.env, cwd=self.root, text=True,
-                                  capture_output=True, check=True)
+            done = subprocess.run([sys.executable, "-c", code, STIEFEL, *self.words(name, epochs=epochs)], env=self.env,
+                                  cwd=self.root, text=True, capture_output=True, check=True)
             return int(done.stdout.split()[-1])
         self.assertLess(peak("long", 12) - peak("short", 2), 20 * 1024)
 

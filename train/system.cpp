@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -35,7 +36,10 @@ std::string blas() {
     const auto slash = line.find('/');
     if (slash == std::string::npos) continue;
     const auto path = line.substr(slash);
-    if (path.find("blas") != std::string::npos || path.find("libmkl") != std::string::npos) return path;
+    if (path.find("blas") != std::string::npos || path.find("libmkl") != std::string::npos) {
+      const std::filesystem::path file(path);
+      return (file.parent_path().filename() / file.filename()).string();  // the folder tells variants apart
+    }
   }
   return at::hasMKL() ? "MKL" : "unknown";
 }
