@@ -12,6 +12,16 @@ namespace stiefel::bench {
 
 namespace {
 
+// Google Benchmark 1.8 renamed the member that says so; the second argument prefers the first that compiles.
+template <class Run>
+auto failed(const Run& run, int) -> decltype(static_cast<bool>(run.error_occurred)) {
+  return run.error_occurred;
+}
+template <class Run>
+auto failed(const Run& run, long) -> decltype(static_cast<bool>(run.skipped)) {
+  return static_cast<bool>(run.skipped);
+}
+
 const char* const kGemmGroup = "gemm";
 
 double median_of(std::vector<double> values) {
@@ -63,7 +73,7 @@ bool Report::ReportContext(const Context& context) {
 void Report::ReportRuns(const std::vector<Run>& runs) {
   if (forward_ != nullptr) forward_->ReportRuns(runs);
   for (const auto& run : runs) {
-    if (run.error_occurred) continue;
+    if (failed(run, 0)) continue;
     // Aggregates are ours to take, except where only they are reported.
     const bool median = run.run_type == Run::RT_Aggregate && run.aggregate_name == "median";
     auto& result = cases_[run.run_name.function_name];

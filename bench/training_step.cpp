@@ -6,6 +6,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>

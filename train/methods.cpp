@@ -1,6 +1,7 @@
 #include "methods.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <stiefel/optim/cayley_adam.h>
 #include <stiefel/optim/cayley_sgd.h>
 #include <torch/optim/adam.h>
