@@ -248,8 +248,10 @@ class Command(unittest.TestCase):
         for words in (["--help"], ["train", "--help"], ["data", "--help"], ["--version"], ["info"]):
             self.assertTrue(self.run_command(*words).stdout.strip())
         text = self.run_command("train", "--help").stdout
-        for part in ("--lr-manifold", "INT=200", "cayley-sgd", "0.0005"):
-            self.assertIn(part, text)
+        defaults = {"--epochs": "200", "--optim": "cayley-sgd", "--weight-decay": "0.0005", "--polish": "on"}
+        for name, value in defaults.items():
+            lines = [line for line in text.splitlines() if line.strip().startswith(name)]
+            self.assertTrue(lines and value in lines[0], f"{name} with its default {value}")
         self.run_command(status=2)
         self.run_command("trian", status=2)
         self.assertIn("mnist", self.run_command("data", "list").stdout)

@@ -36,9 +36,11 @@ std::string blas() {
     const auto slash = line.find('/');
     if (slash == std::string::npos) continue;
     const auto path = line.substr(slash);
-    if (path.find("blas") != std::string::npos || path.find("libmkl") != std::string::npos) {
-      const std::filesystem::path file(path);
-      return (file.parent_path().filename() / file.filename()).string();  // the folder tells variants apart
+    const std::filesystem::path file(path);
+    const auto name = file.filename().string();
+    for (const char* known : {"libopenblas", "libmkl", "libblis", "libblas"}) {
+      // The folder tells variants apart.
+      if (name.rfind(known, 0) == 0) return (file.parent_path().filename() / name).string();
     }
   }
   return at::hasMKL() ? "MKL" : "unknown";
