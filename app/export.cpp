@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "command.h"
+#include "files/files.h"
 #include "run_model.h"
-#include "train/files.h"
 #include "train/safetensors.h"
 
 namespace stiefel::app {
@@ -38,7 +38,7 @@ void add_export(CLI::App& app) {
                                         {"data", run.config.data},
                                         {"optim", run.config.optim},
                                         {"epoch", std::to_string(run.checkpoint.progress.epoch)}});
-    train::write_file(path, bytes);
+    files::write(path, bytes);
     fmt::print("{}: {} tensors, {:.1f} MiB\n", path.string(), tensors.size(),
                static_cast<double>(bytes.size()) / (1 << 20));
   });

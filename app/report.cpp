@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "command.h"
+#include "files/files.h"
 #include "report/page.h"
 #include "report/summary.h"
-#include "report/write.h"
 
 namespace stiefel::app {
 
@@ -47,7 +47,7 @@ void add_report(CLI::App& app) {
   command->callback([options] {
     std::vector<report::RunFolder> runs;
     for (const auto& folder : options->runs) runs.push_back(report::read_run_folder(folder));
-    report::write_report(runs, options->out);
+    files::write(options->out, report::render(runs));
     print_table(runs);
     fmt::print("\nopen in a browser: {}\n", std::filesystem::absolute(options->out).string());
   });

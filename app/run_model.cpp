@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "data/catalogue.h"
-#include "train/files.h"
+#include "files/files.h"
 
 namespace stiefel::app {
 

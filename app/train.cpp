@@ -8,9 +8,9 @@
 
 #include "command.h"
 #include "config_options.h"
+#include "files/files.h"
 #include "threads.h"
 #include "train/display.h"
-#include "train/files.h"
 #include "train/trainer.h"
 
 namespace stiefel::app {
@@ -98,7 +98,7 @@ void add_resume(CLI::App& app, const Context& context) {
       throw std::runtime_error(fmt::format("{} is no run's folder: it has no config.toml", folder.string()));
     }
     auto config =
-        train::config_from_toml(train::read_file(folder / "config.toml"), (folder / "config.toml").string());
+        train::config_from_toml(files::read(folder / "config.toml"), (folder / "config.toml").string());
     config.resolve();
     std::string complaint;
     const auto loaded = train::Checkpoints(folder).newest(complaint);

@@ -14,8 +14,8 @@
 #include <map>
 #include <thread>
 
+#include "files/files.h"
 #include "models/classifier.h"
-#include "train/files.h"
 #include "train/trainer.h"
 
 namespace {
@@ -62,7 +62,7 @@ double trainer_seconds(const fs::path& folder, const std::string& optim) {
   fs::create_directories(out);
   stiefel::train::Trainer trainer(config, out, {});
   trainer.run();
-  const auto record = nlohmann::json::parse(stiefel::train::read_file(out / "metrics.jsonl"));
+  const auto record = nlohmann::json::parse(stiefel::files::read(out / "metrics.jsonl"));
   return record["epoch_seconds"].get<double>() / static_cast<double>(kSteps);
 }
 

@@ -1,14 +1,11 @@
 #include "report/run_folder.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "files/files.h"
 #include "report/settings.h"
 
 namespace stiefel::report {
@@ -20,14 +17,6 @@ using Json = nlohmann::json;
 
 [[noreturn]] void fail(const fs::path& where, const std::string& what) {
   throw std::runtime_error(where.string() + ": " + what);
-}
-
-std::string read_file(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) fail(file, std::string("cannot be opened (") + std::strerror(errno) + "); check its permissions");
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) fail(file, "cannot be read to its end; check the disk");
-  return text;
 }
 
 /// Facts are shown, never computed with, so one of an unexpected type is shown as it stands.
@@ -43,7 +32,7 @@ double number(const Json& object, const char* key) {
 }
 
 void read_facts(const fs::path& file, RunFolder& run) {
-  const std::string content = read_file(file);
+  const std::string content = files::read(file);
   Json json;
   try {
     json = Json::parse(content);
@@ -119,7 +108,7 @@ void append_epoch(RunFolder& run, size_t line, Epoch epoch) {
 }
 
 void read_metrics(const fs::path& file, RunFolder& run) {
-  const std::string content = fs::exists(file) ? read_file(file) : "";
+  const std::string content = fs::exists(file) ? files::read(file) : "";
   size_t line = 0;
   for (size_t begin = 0; begin < content.size();) {
     ++line;
@@ -187,7 +176,7 @@ RunFolder read_run_folder(const fs::path& folder) {
     run.name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
   }
   if (fs::exists(folder / "config.toml", ignored)) {
-    run.settings = parse_settings(read_file(folder / "config.toml"));
+    run.settings = parse_settings(files::read(folder / "config.toml"));
   } else {
     run.warnings.push_back("The folder has no config.toml, so its settings are not shown.");
   }

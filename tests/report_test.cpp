@@ -7,13 +7,13 @@
 #include <functional>
 #include <iterator>
 
+#include "files/files.h"
 #include "report/assets.h"
 #include "report/page.h"
 #include "report/run_folder.h"
 #include "report/settings.h"
 #include "report/summary.h"
 #include "report/text.h"
-#include "report/write.h"
 #include "report_samples.h"
 
 // The report page: what it reads, what it says, what it survives.
@@ -329,7 +329,7 @@ TEST_F(Report, WritesAtomically) {
   struct stat before {};
   ASSERT_EQ(::stat(file.c_str(), &before), 0);
   std::ifstream reader(file);  // somebody has it open
-  stiefel::report::write_report({a}, file);
+  stiefel::files::write(file, render({a}));
   EXPECT_EQ(slurp(file), render({a}));
   struct stat after {};
   ASSERT_EQ(::stat(file.c_str(), &after), 0);
@@ -339,7 +339,9 @@ TEST_F(Report, WritesAtomically) {
 }
 
 TEST_F(Report, WhereItCannotBeWrittenTheOldOneStays) {
-  using stiefel::report::write_atomically;
+  const auto write_atomically = [](const std::string& text, const fs::path& to) {
+    stiefel::files::write(to, text);
+  };
   EXPECT_SAYS(message_of([&] { write_atomically("x", path("none/report.html")); }), "make its folder first");
   fs::create_directories(path("folder"));
   EXPECT_SAYS(message_of([&] { write_atomically("x", path("folder")); }), "is a folder; name a file");

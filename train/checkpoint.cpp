@@ -11,7 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "files.h"
+#include "files/files.h"
 
 namespace stiefel::train {
 
@@ -96,14 +96,14 @@ void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimis
   const auto file =
       fmt::format("{}\n{} {:08x}\n", kMagic, body.size(), checksum(body.data(), body.size())) + body;
   const auto path = folder_ / name_of(progress.total_steps);
-  write_file(path, file);
-  if (best) write_file(folder_ / kBest, file);
+  files::write(path, file);
+  if (best) files::write(folder_ / kBest, file);
   const auto all = numbered(folder_);
   for (size_t i = 2; i < all.size(); ++i) fs::remove(all[i]);
 }
 
 Checkpoints::Loaded read_checkpoint(const fs::path& path) {
-  const auto file = read_file(path);
+  const auto file = files::read(path);
   const auto bad = [&](const std::string& what) -> std::runtime_error {
     return std::runtime_error(fmt::format("{}: {}", path.string(), what));
   };

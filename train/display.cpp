@@ -20,7 +20,8 @@ Display::Display(int64_t epochs, int64_t steps_per_epoch, bool constrained)
       constrained_(constrained),
       terminal_(isatty(fileno(stdout)) != 0) {}
 
-void Display::begin() const {
+void Display::begin(std::optional<double> defect) {
+  defect_ = defect;
   fmt::print("{:>9}  {:>8}  {:>7}  {:>7}  {:>9}{}  {:>8}  {:>9}\n", "epoch", "loss", "train %", "test %",
              "rate", constrained_ ? fmt::format("  {:>8}", "defect") : "", "images/s", "left");
   std::fflush(stdout);
@@ -40,8 +41,9 @@ void Display::update(int64_t epoch, int64_t step, double loss, double error, dou
   const auto filled = width * step / steps_;
   std::string bar;
   for (int64_t i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
-  fmt::print("\r\033[K{:>5}/{}  {} {:3} %  loss {:.4f}  error {:.2f} %  {:.0f} images/s  {} left", epoch,
-             epochs_, bar, 100 * step / steps_, loss, error, images_per_second, duration(seconds_left));
+  fmt::print("\r\033[K{:>5}/{}  {} {:3} %  loss {:.4f}  error {:.2f} %  {:.0f} images/s{}  {} left", epoch,
+             epochs_, bar, 100 * step / steps_, loss, error, images_per_second,
+             defect_ ? fmt::format("  defect {:.1e}", *defect_) : "", duration(seconds_left));
   std::fflush(stdout);
 }
 
@@ -52,6 +54,7 @@ void Display::clear() const {
 
 void Display::finish_epoch(const EpochMetrics& m) {
   clear();
+  defect_ = m.defect_max;
   const auto left = m.seconds / static_cast<double>(m.epoch) * static_cast<double>(epochs_ - m.epoch);
   fmt::print("{:>9}  {:8.4f}  {:7.2f}  {:7.2f}  {:9.3g}{}  {:8.0f}  {:>9}\n",
              fmt::format("{}/{}", m.epoch, epochs_), m.train_loss, m.train_error, m.test_error,

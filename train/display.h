@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "metrics.h"
@@ -15,8 +16,8 @@ class Display {
   /// `epochs` in all; `constrained` whether there is a defect to show.
   Display(int64_t epochs, int64_t steps_per_epoch, bool constrained);
 
-  /// The heading of the table.
-  void begin() const;
+  /// The heading of the table; `defect` is what the weights start with, where they are orthonormal.
+  void begin(std::optional<double> defect);
 
   /// Whether the bar wants numbers now; asking for them on every step would stall an accelerator.
   bool is_due();
@@ -32,6 +33,7 @@ class Display {
   int64_t steps_;
   bool constrained_;
   bool terminal_;
+  std::optional<double> defect_;  // the last that was measured
   std::chrono::steady_clock::time_point last_{};
 };
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "files.h"
+#include "files/files.h"
 
 namespace stiefel::train {
 
@@ -74,8 +74,8 @@ void write_metrics(const std::filesystem::path& folder, const std::vector<EpochM
     row.back() = '\n';
     table += row;
   }
-  write_file(folder / "metrics.jsonl", lines);
-  write_file(folder / "metrics.csv", table);
+  files::write(folder / "metrics.jsonl", lines);
+  files::write(folder / "metrics.csv", table);
 }
 
 }  // namespace stiefel::train

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "files.h"
+#include "files/files.h"
 
 namespace stiefel::train {
 
@@ -82,7 +82,7 @@ void write_tensorboard(const std::filesystem::path& folder, const std::vector<Ep
       bytes += tensorboard_scalar(name, value.get<float>(), metrics.epoch, started + metrics.seconds);
     }
   }
-  write_file(folder / "events.out.tfevents.0.stiefel", bytes);
+  files::write(folder / "events.out.tfevents.0.stiefel", bytes);
 }
 
 }  // namespace stiefel::train

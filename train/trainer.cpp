@@ -11,11 +11,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
+#include <numeric>
 #include <stdexcept>
 
 #include "data/seeds.h"
 #include "display.h"
-#include "files.h"
+#include "files/files.h"
 #include "interrupt.h"
 #include "system.h"
 #include "tensorboard.h"
@@ -198,6 +200,12 @@ Evaluation Trainer::evaluate(const data::DeviceImages& images) {
   return {loss / count, 100 * static_cast<double>(wrong) / count};
 }
 
+std::vector<double> Trainer::measure_defects() const {
+  std::vector<double> defects;
+  for (const auto& weight : split_.manifold) defects.push_back(stiefel::defect(weight).item<double>());
+  return defects;
+}
+
 EpochMetrics Trainer::finish_epoch() {
   const auto steps = static_cast<double>(steps_per_epoch());
   const auto images = steps * static_cast<double>(config_.batch);
@@ -214,19 +222,13 @@ EpochMetrics Trainer::finish_epoch() {
   m.test_loss = test.loss;
   m.test_error = test.error;
   if (validation_) m.validation_error = evaluate(*validation_).error;
-  const bool constrained = !split_.manifold.empty();
   m.rate_euclidean = optimisers_.back()->param_groups()[0].options().get_lr();
-  if (constrained) {
+  if (!split_.manifold.empty()) {
     m.rate_manifold = optimisers_.front()->param_groups()[0].options().get_lr();
-    double sum = 0;
-    double worst = 0;
-    for (const auto& weight : split_.manifold) {
-      const double defect = stiefel::defect(weight).item<double>();
-      sum += defect;
-      worst = std::max(worst, defect);
-    }
-    m.defect_max = worst;
-    m.defect_mean = sum / static_cast<double>(split_.manifold.size());
+    const auto defects = measure_defects();
+    m.defect_max = *std::max_element(defects.begin(), defects.end());
+    m.defect_mean =
+        std::accumulate(defects.begin(), defects.end(), 0.0) / static_cast<double>(defects.size());
   }
   m.skipped_steps = skipped_steps(optimisers_);
   progress_.step = 0;
@@ -263,16 +265,19 @@ void Trainer::write_record(const std::string& status) const {
                               {"threads", at::get_num_threads()},
                               {"hardware", hardware_facts()},
                               {"versions", version_facts()}};
-  write_file(folder_ / "run.json", record.dump(2) + "\n");
+  files::write(folder_ / "run.json", record.dump(2) + "\n");
 }
 
 Outcome Trainer::run() {
   const InterruptGuard interrupts;
-  write_file(folder_ / "config.toml", to_toml(config_));
+  files::write(folder_ / "config.toml", to_toml(config_));
   write_record("running");
   write_metrics(folder_, progress_.history);
   Display display(config_.epochs, steps_per_epoch(), !split_.manifold.empty());
-  display.begin();
+  const auto defects = measure_defects();
+  display.begin(defects.empty() ? std::nullopt
+                                : std::optional<double>(*std::max_element(defects.begin(), defects.end())));
+  const auto started = static_cast<double>(std::time(nullptr)) - progress_.seconds;
   while (progress_.epoch < config_.epochs) {
     train_epoch(display);
     if (const int signal = InterruptGuard::signal(); signal != 0) {
@@ -288,7 +293,7 @@ Outcome Trainer::run() {
     const bool best = error < progress_.best;
     if (best) progress_.best = error;
     write_metrics(folder_, progress_.history);
-    if (config_.tensorboard) write_tensorboard(folder_, progress_.history, 0);
+    if (config_.tensorboard) write_tensorboard(folder_, progress_.history, started);
     if (progress_.epoch % config_.checkpoint_every == 0 || progress_.epoch == config_.epochs || best) {
       checkpoint(best);
     }

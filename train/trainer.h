@@ -51,6 +51,7 @@ class Trainer {
   int64_t steps_per_epoch() const { return train_.size() / config_.batch; }
   void train_epoch(class Display& display);
   void one_step(const at::Tensor& order, int64_t step);
+  std::vector<double> measure_defects() const;
   EpochMetrics finish_epoch();
   void apply_schedule(double time);
   void checkpoint(bool best);

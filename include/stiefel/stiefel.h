@@ -8,3 +8,4 @@
 #include <stiefel/optim/cayley_sgd.h>
 #include <stiefel/parameters.h>
 #include <stiefel/schedules.h>
+#include <stiefel/testing.h>
