@@ -60,7 +60,7 @@ Batches::Batches(at::TensorList points, at::TensorList momenta, at::TensorList g
   TORCH_CHECK(type == at::kFloat || type == at::kDouble,
               "stiefel: points are float, double or complex of these; got ", first.scalar_type());
   check_list(points, "points", first, points.size());
-  check_list(momenta, "momenta", first, points.size());
+  if (!momenta.empty()) check_list(momenta, "momenta", first, points.size());
   check_list(gradients, "gradients", first, points.size());
 }
 
@@ -90,7 +90,7 @@ Batches::Slice Batches::gather(const Range& range) const {
     if (range.is_one_entry()) return rows(list[range.begin]).narrow(0, range.first, range.count);
     return rows(at::stack(list.slice(range.begin, range.end - range.begin)));
   };
-  return {range, all(points_), all(momenta_), all(gradients_)};
+  return {range, all(points_), momenta_.empty() ? at::Tensor() : all(momenta_), all(gradients_)};
 }
 
 void Batches::scatter(const Slice& slice) const {
@@ -108,7 +108,7 @@ void Batches::scatter(const Slice& slice) const {
     copy_out(straight, list, slice.range.begin, slice.range.end);
   };
   home(slice.x, points_);
-  home(slice.m, momenta_);
+  if (!momenta_.empty()) home(slice.m, momenta_);
 }
 
 void Batches::for_each(const std::function<void(Slice&)>& work) const {

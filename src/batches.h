@@ -8,7 +8,8 @@
 /// Turns lists of same-shape tensors into batches that are stepped together.
 namespace stiefel::detail {
 
-/// A list of points (…, p, n), all of one shape, with their momenta and gradients.
+/// A list of points (…, p, n), all of one shape, with their momenta and gradients. Methods without momentum
+/// give an empty list of momenta.
 ///
 /// On an accelerator the whole list is one batch. On the CPU small matrices are stacked into slices that stay
 /// in cache, slices go to different threads, and a large matrix is stepped where it lies, by all threads.
@@ -27,7 +28,7 @@ class Batches {
     bool is_one_entry() const { return end - begin == 1; }
   };
 
-  /// A range's tensors as (B, p, n).
+  /// A range's tensors as (B, p, n); m is undefined where there are no momenta.
   struct Slice {
     Range range;
     at::Tensor x;

@@ -3,11 +3,8 @@
 #include <stiefel/manifold.h>
 #include <torch/library.h>
 
-#include <limits>
-#include <mutex>
-
-#include "algebra.h"
 #include "batches.h"
+#include "gradients.h"
 #include "step.h"
 
 // The steps as operators of the dispatcher, written on ATen for any device. The optimisers, and any other
@@ -19,50 +16,12 @@ namespace {
 
 using detail::Batch;
 using detail::Batches;
+using detail::Gradients;
 using detail::Pace;
 
-std::mutex counting;  // slices on the CPU share the counter of skipped steps
-
-/// ‖G‖_F of each matrix and which matrices must not move: those whose gradient is not finite, or so large
-/// that MᴴM would overflow.
-struct Gradients {
-  at::Tensor norm;  // (B) doubles
-  at::Tensor kept;  // (B) bools; undefined where all may move
-
-  explicit Gradients(const at::Tensor& g, const at::Tensor& skipped) : norm(detail::frobenius(g)) {
-    const auto type = c10::toRealValueType(g.scalar_type());
-    const double most = std::sqrt(type == at::kDouble ? std::numeric_limits<double>::max()
-                                                      : std::numeric_limits<float>::max());
-    const auto sound = norm <= most * 1e-4;  // false for NaN too
-    if (g.device().is_cpu() && sound.all().item<bool>()) return;
-    kept = sound.logical_not();
-    const std::lock_guard<std::mutex> alone(counting);
-    skipped.add_(kept.sum());
-  }
-
-  /// G, with zeros where a matrix is kept, so that no product meets a NaN.
-  at::Tensor clean(const at::Tensor& g) const {
-    return kept.defined() ? g.masked_fill(kept.view({-1, 1, 1}), 0) : g;
-  }
-
-  /// `value` for the matrices that move and `otherwise` for the kept, ready to multiply a batch like g.
-  at::Tensor choose(double value, double otherwise, const at::Tensor& g) const {
-    const auto real = g.options().dtype(c10::toRealValueType(g.scalar_type()));
-    return at::where(kept, at::full({}, otherwise, real), at::full({}, value, real)).view({-1, 1, 1});
-  }
-};
-
-/// m ← decay·m + gain·g for the matrices that move.
-void accumulate_(at::Tensor& m, const at::Tensor& g, const Gradients& gradients, double decay, double gain) {
-  if (gradients.kept.defined()) {
-    m.mul_(gradients.choose(decay, 1, g)).add_(gradients.clean(g), gain);
-  } else if (gain == 1) {
-    at::add_out(m, g, m, decay);
-  } else if (gain == 1 - decay) {
-    m.lerp_(g, gain);
-  } else {
-    m.mul_(decay).add_(g, gain);
-  }
+void check_momenta(at::TensorList points, at::TensorList momenta) {
+  TORCH_CHECK(momenta.size() == points.size(), "stiefel: ", points.size(), " points came with ",
+              momenta.size(), " momenta");
 }
 
 CayleyOptions pack(double q, double eps, int64_t iterations, bool exact, c10::string_view norm, bool polish) {
@@ -76,9 +35,10 @@ void sgd_kernel(at::TensorList points, at::TensorList momenta, at::TensorList gr
                 c10::string_view norm, bool polish) {
   const at::NoGradGuard no_grad;
   const auto options = pack(q, eps, iterations, exact, norm, polish);
+  check_momenta(points, momenta);
   Batches(points, momenta, gradients).for_each([&](Batches::Slice& slice) {
     const Gradients gradient(slice.g, skipped);
-    accumulate_(slice.m, slice.g, gradient, momentum, 1);  // M ← βM + G
+    gradient.accumulate_(slice.m, slice.g, momentum, 1);  // M ← βM + G
     Batch batch{slice.x, slice.m, gradient.kept};
     detail::step_(batch, Pace{rate, {}}, options);
   });
@@ -93,9 +53,10 @@ void adam_kernel(at::TensorList points, at::TensorList momenta, at::TensorList s
   TORCH_CHECK(second_moments.size() == points.size() && steps.size() == points.size(),
               "stiefel: ", points.size(), " points came with ", second_moments.size(), " second moments and ",
               steps.size(), " step counts");
+  check_momenta(points, momenta);
   Batches(points, momenta, gradients).for_each([&](Batches::Slice& slice) {
     const Gradients gradient(slice.g, skipped);
-    accumulate_(slice.m, slice.g, gradient, beta1, 1 - beta1);  // M ← β₁M + (1 − β₁)G
+    gradient.accumulate_(slice.m, slice.g, beta1, 1 - beta1);  // M ← β₁M + (1 − β₁)G
     auto v = detail::gather_scalars(second_moments, slice.range);
     auto k = detail::gather_scalars(steps, slice.range);
     const auto next_v = v * beta2 + gradient.norm.square() * (1 - beta2);  // v ← β₂v + (1 − β₂)‖G‖²_F

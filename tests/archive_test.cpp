@@ -25,7 +25,7 @@ Groups group(const std::vector<Tensor>& p, const torch::optim::OptimizerOptions&
   return {{{p[0], p[1], p[2], p[3]}}, {{p[4]}, free.clone()}};
 }
 
-std::unique_ptr<stiefel::CayleyOptimizer> make(bool adam, const std::vector<Tensor>& p) {
+std::unique_ptr<stiefel::ManifoldOptimizer> make(bool adam, const std::vector<Tensor>& p) {
   if (adam) {
     const auto free = CayleyAdamOptions(0.01).manifold(Manifold::kEuclidean).weight_decay(1e-3);
     return std::make_unique<CayleyAdam>(group(p, free), CayleyAdamOptions(0.4).betas({0.8, 0.95}));
@@ -34,7 +34,7 @@ std::unique_ptr<stiefel::CayleyOptimizer> make(bool adam, const std::vector<Tens
   return std::make_unique<CayleySGD>(group(p, free), CayleySGDOptions(0.2).momentum(0.9).iterations(3));
 }
 
-void run(stiefel::CayleyOptimizer& optimizer, const std::vector<Tensor>& parameters, int from, int to) {
+void run(stiefel::ManifoldOptimizer& optimizer, const std::vector<Tensor>& parameters, int from, int to) {
   for (int step = from; step < to; ++step) {
     torch::manual_seed(100 + step);
     support::randomise_gradients(parameters);

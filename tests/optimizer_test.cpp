@@ -314,8 +314,8 @@ TEST(Gradients, ANonFiniteOneLeavesItsMatrixAlone) {
           const auto alone = copy_of(b);
           const std::vector<Tensor> both{a, b};
           const std::vector<Tensor> only{alone};
-          std::unique_ptr<stiefel::CayleyOptimizer> optimizer;
-          std::unique_ptr<stiefel::CayleyOptimizer> reference;
+          std::unique_ptr<stiefel::ManifoldOptimizer> optimizer;
+          std::unique_ptr<stiefel::ManifoldOptimizer> reference;
           if (adam) {
             optimizer = std::make_unique<CayleyAdam>(both, CayleyAdamOptions(0.1).polish(polish));
             reference = std::make_unique<CayleyAdam>(only, CayleyAdamOptions(0.1).polish(polish));

@@ -67,7 +67,7 @@ LibraryOptions translate(const Case& c) {
   return options;
 }
 
-inline std::unique_ptr<stiefel::CayleyOptimizer> make_optimizer(std::vector<Tensor> parameters,
+inline std::unique_ptr<stiefel::ManifoldOptimizer> make_optimizer(std::vector<Tensor> parameters,
                                                                 const Case& c) {
   if (c.adam) {
     auto options = translate<stiefel::CayleyAdamOptions>(c).betas({c.options.beta1, c.options.beta2});
@@ -78,7 +78,7 @@ inline std::unique_ptr<stiefel::CayleyOptimizer> make_optimizer(std::vector<Tens
 }
 
 /// The momentum that the library keeps for its only parameter. It has the sign of the gradient.
-inline Tensor only_momentum(stiefel::CayleyOptimizer& optimizer, const Case& c) {
+inline Tensor only_momentum(stiefel::ManifoldOptimizer& optimizer, const Case& c) {
   auto& state = *optimizer.state().begin()->second;
   return c.adam ? static_cast<stiefel::CayleyAdamParamState&>(state).exp_avg
                 : static_cast<stiefel::CayleySGDParamState&>(state).momentum_buffer;

@@ -41,7 +41,7 @@ struct Plan {
   int64_t steps;
 };
 
-std::unique_ptr<stiefel::CayleyOptimizer> make_optimizer(const Plan& plan, const Tensor& x) {
+std::unique_ptr<stiefel::ManifoldOptimizer> make_optimizer(const Plan& plan, const Tensor& x) {
   if (plan.adam) {
     return std::make_unique<stiefel::CayleyAdam>(std::vector<Tensor>{x},
                                                  stiefel::CayleyAdamOptions(plan.rate));

@@ -114,7 +114,7 @@ const Method& find_method(const std::string& name) {
 int64_t skipped_steps(const Optimisers& optimisers) {
   int64_t total = 0;
   for (const auto& optimizer : optimisers) {
-    if (const auto* ours = dynamic_cast<const CayleyOptimizer*>(optimizer.get()))
+    if (const auto* ours = dynamic_cast<const ManifoldOptimizer*>(optimizer.get()))
       total += ours->skipped_steps();
   }
   return total;

@@ -5,18 +5,18 @@
 namespace stiefel {
 
 void CayleyAdamOptions::validate() const {
-  GroupOptions::validate();
+  CayleyGroupOptions::validate();
   TORCH_CHECK(beta1_ >= 0 && beta1_ < 1, "stiefel: the first of betas must lie in [0, 1); got ", beta1_);
   TORCH_CHECK(beta2_ >= 0 && beta2_ < 1, "stiefel: the second of betas must lie in [0, 1); got ", beta2_);
 }
 
 void CayleyAdamOptions::drop_euclidean() {
-  GroupOptions::drop_euclidean();
+  CayleyGroupOptions::drop_euclidean();
   decoupled_weight_decay_ = false;
 }
 
 void CayleyAdamOptions::visit(const Visitor& visitor) {
-  GroupOptions::visit(visitor);
+  CayleyGroupOptions::visit(visitor);
   visitor.number("beta1", beta1_);
   visitor.number("beta2", beta2_);
   visitor.flag("decoupled_weight_decay", decoupled_weight_decay_);
@@ -36,7 +36,7 @@ std::vector<ParamState::Entry> CayleyAdamParamState::entries() {
 }
 
 CayleyAdam::CayleyAdam(std::vector<torch::optim::OptimizerParamGroup> groups, CayleyAdamOptions defaults)
-    : CayleyOptimizer(std::move(groups), std::make_unique<CayleyAdamOptions>(defaults)) {
+    : ManifoldOptimizer(std::move(groups), std::make_unique<CayleyAdamOptions>(defaults)) {
   prepare();
 }
 
@@ -46,7 +46,8 @@ CayleyAdam::CayleyAdam(std::vector<at::Tensor> parameters, CayleyAdamOptions def
 
 std::unique_ptr<ParamState> CayleyAdam::new_state() const { return std::make_unique<CayleyAdamParamState>(); }
 
-at::Tensor& CayleyAdam::momentum_of(ParamState& base, const at::Tensor& point, at::IntArrayRef batch_shape) {
+at::Tensor CayleyAdam::momentum_of(const GroupOptions&, ParamState& base, const at::Tensor& point,
+                                   at::IntArrayRef batch_shape) {
   auto& state = static_cast<CayleyAdamParamState&>(base);
   if (!state.exp_avg.defined()) {
     const auto scalar = at::TensorOptions(at::kDouble).device(point.device());
@@ -59,7 +60,8 @@ at::Tensor& CayleyAdam::momentum_of(ParamState& base, const at::Tensor& point, a
 
 void CayleyAdam::step_bucket(const GroupOptions& group, const Bucket& bucket, const at::Tensor& rate,
                              const at::Tensor& skipped) {
-  const auto [beta1, beta2] = static_cast<const CayleyAdamOptions&>(group).betas();
+  const auto& options = static_cast<const CayleyAdamOptions&>(group);
+  const auto [beta1, beta2] = options.betas();
   std::vector<at::Tensor> second_moments;
   std::vector<at::Tensor> steps;
   for (auto* base : bucket.states) {
@@ -68,7 +70,7 @@ void CayleyAdam::step_bucket(const GroupOptions& group, const Bucket& bucket, co
     steps.push_back(state.step);
   }
   cayley_adam_(bucket.points, bucket.momenta, second_moments, steps, bucket.gradients, skipped, rate, beta1,
-               beta2, group.cayley());
+               beta2, options.cayley());
 }
 
 void CayleyAdam::step_euclidean(const GroupOptions& group, at::Tensor& parameter, const at::Tensor& gradient,

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <stiefel/optim/cayley_optimizer.h>
+#include <stiefel/optim/cayley_options.h>
+#include <stiefel/optim/manifold_optimizer.h>
 
 #include <tuple>
 #include <utility>
@@ -10,13 +11,13 @@ namespace stiefel {
 
 /// Options of Cayley ADAM. Euclidean groups are torch::optim::Adam, or torch::optim::AdamW with
 /// `decoupled_weight_decay`.
-class CayleyAdamOptions : public ChainedGroupOptions<CayleyAdamOptions> {
+class CayleyAdamOptions : public ChainedCayleyOptions<CayleyAdamOptions> {
   using Derived = CayleyAdamOptions;
 
  public:
   using Betas = std::tuple<double, double>;
 
-  CayleyAdamOptions(double lr) : ChainedGroupOptions(lr) {}  // NOLINT: LibTorch converts from a number
+  CayleyAdamOptions(double lr) : ChainedCayleyOptions(lr) {}  // NOLINT: LibTorch converts from a number
 
   Betas betas() const { return {beta1_, beta2_}; }
   bool decoupled_weight_decay() const { return decoupled_weight_decay_; }
@@ -53,15 +54,16 @@ class CayleyAdamParamState : public ParamState {
 /// manifold, and torch's Adam or AdamW for Euclidean ones.
 ///
 ///     stiefel::CayleyAdam optimizer(weights, stiefel::CayleyAdamOptions(0.4).betas({0.9, 0.99}));
-class CayleyAdam : public CayleyOptimizer {
+class CayleyAdam : public ManifoldOptimizer {
  public:
   CayleyAdam(std::vector<torch::optim::OptimizerParamGroup> groups, CayleyAdamOptions defaults);
   CayleyAdam(std::vector<at::Tensor> parameters, CayleyAdamOptions defaults);
 
  protected:
-  const char* name() const override { return "CayleyAdam"; }
+  std::string name() const override { return "CayleyAdam"; }
   std::unique_ptr<ParamState> new_state() const override;
-  at::Tensor& momentum_of(ParamState& state, const at::Tensor& point, at::IntArrayRef batch_shape) override;
+  at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point,
+                         at::IntArrayRef batch_shape) override;
   void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,
                    const at::Tensor& skipped) override;
   void step_euclidean(const GroupOptions& options, at::Tensor& parameter, const at::Tensor& gradient,

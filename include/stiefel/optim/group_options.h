@@ -1,6 +1,5 @@
 #pragma once
 
-#include <stiefel/cayley.h>
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
@@ -12,15 +11,15 @@ namespace stiefel {
 
 /// Where the parameters of a group live.
 enum class Manifold {
-  kStiefel,    ///< orthonormal matrices, moved by the Cayley transform
+  kStiefel,    ///< orthonormal matrices
   kEuclidean,  ///< anything, moved by plain SGD or ADAM
 };
 
 std::string to_string(Manifold manifold);
 Manifold manifold_from_string(const std::string& name);
 
-/// The options that a group of either Cayley optimiser has. Each is set by a chained call on the optimiser's
-/// own options, CayleySGDOptions(0.2).exact(true), and read by the same name without an argument.
+/// The options that a group of any optimiser here has. Each is set by a chained call on the optimiser's own
+/// options, CayleySGDOptions(0.2).batched(true), and read by the same name without an argument.
 class GroupOptions : public torch::optim::OptimizerOptions {
  public:
   double lr() const { return lr_; }
@@ -28,19 +27,16 @@ class GroupOptions : public torch::optim::OptimizerOptions {
   bool batched() const { return batched_; }
   bool orthonormalize_on_start() const { return orthonormalize_on_start_; }
   double weight_decay() const { return weight_decay_; }
-  double eps() const { return eps_; }
-  double q() const { return q_; }
-  int64_t iterations() const { return iterations_; }
-  bool exact() const { return exact_; }
-  Norm norm() const { return norm_; }
-  bool polish() const { return polish_; }
 
-  /// How the Cayley transform is computed.
-  CayleyOptions cayley() const { return {q_, eps_, iterations_, exact_, norm_, polish_}; }
+  /// The largest ‖XᴴX − I‖ from which a step can set out.
+  virtual double farthest_start() const { return 0.5; }
 
   /// Throws c10::Error naming the first option that is out of range, or that has no meaning for the
   /// group's manifold.
   virtual void validate() const;
+
+  /// Throws where an option is out of range for a group of either kind.
+  virtual void validate_method() const {}
 
   /// Resets what only Euclidean groups use: a default meant for them says nothing about matrices on the
   /// manifold.
@@ -67,36 +63,24 @@ class GroupOptions : public torch::optim::OptimizerOptions {
   bool batched_ = false;
   bool orthonormalize_on_start_ = true;
   double weight_decay_ = 0;
-  double eps_ = 1e-8;
-  double q_ = 0.5;
-  int64_t iterations_ = 2;
-  bool exact_ = false;
-  Norm norm_ = Norm::kFrobenius;
-  bool polish_ = true;
 };
 
 /// Declares the chained setter beside an inherited or local getter of the same name.
 #define STIEFEL_SETTER(type, name) \
   Derived& name(type value) {      \
     this->name##_ = value;         \
-    return self();                 \
+    return this->self();           \
   }
 
 /// The chained setters, returning the optimiser's own options type.
-template <class Derived>
-class ChainedGroupOptions : public GroupOptions {
+template <class Derived, class Base = GroupOptions>
+class ChainedGroupOptions : public Base {
  public:
-  using GroupOptions::batched;
-  using GroupOptions::eps;
-  using GroupOptions::exact;
-  using GroupOptions::iterations;
-  using GroupOptions::lr;
-  using GroupOptions::manifold;
-  using GroupOptions::norm;
-  using GroupOptions::orthonormalize_on_start;
-  using GroupOptions::polish;
-  using GroupOptions::q;
-  using GroupOptions::weight_decay;
+  using Base::batched;
+  using Base::lr;
+  using Base::manifold;
+  using Base::orthonormalize_on_start;
+  using Base::weight_decay;
 
   /// The rate l: a step moves by at most lr·‖M‖.
   STIEFEL_SETTER(double, lr)
@@ -108,25 +92,13 @@ class ChainedGroupOptions : public GroupOptions {
   STIEFEL_SETTER(bool, orthonormalize_on_start)
   /// Euclidean groups only: an orthonormal matrix cannot decay.
   STIEFEL_SETTER(double, weight_decay)
-  /// ε of the paper's divisions.
-  STIEFEL_SETTER(double, eps)
-  /// The contraction factor of the iteration: α‖W‖ ≤ 2q.
-  STIEFEL_SETTER(double, q)
-  /// s, the rounds of the fixed-point iteration.
-  STIEFEL_SETTER(int64_t, iterations)
-  /// The closed-form Cayley transform by a p×p solve instead of the iteration.
-  STIEFEL_SETTER(bool, exact)
-  /// The norm of W in the bound on α.
-  STIEFEL_SETTER(Norm, norm)
-  /// The corrections that keep the matrix orthonormal; without them the step is the paper's to the letter.
-  STIEFEL_SETTER(bool, polish)
 
   std::unique_ptr<torch::optim::OptimizerOptions> clone() const override {
     return std::make_unique<Derived>(static_cast<const Derived&>(*this));
   }
 
  protected:
-  using GroupOptions::GroupOptions;
+  using Base::Base;
   Derived& self() { return static_cast<Derived&>(*this); }
 };
 

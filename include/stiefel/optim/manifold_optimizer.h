@@ -4,6 +4,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,13 +29,13 @@ class ParamState : public torch::optim::OptimizerParamState {
   virtual std::vector<Entry> entries();
 };
 
-/// What Cayley SGD and Cayley ADAM share: groups on the manifold beside Euclidean ones, batching by shape,
+/// What all optimisers here share: groups on the manifold beside Euclidean ones, batching by shape,
 /// the checks at the start, and archives from which training continues bit for bit.
 ///
 /// Parameters on the manifold are checked when their group is first seen: a matrix within 1e-3 of the
 /// manifold is left as it is (the first step draws it in), one further off is made orthonormal with a
 /// warning, and one without full rank is an error.
-class CayleyOptimizer : public torch::optim::Optimizer {
+class ManifoldOptimizer : public torch::optim::Optimizer {
  public:
   /// Gradients are read, never changed. Parameters without a gradient are passed over.
   at::Tensor step(LossClosure closure = nullptr) override;
@@ -50,26 +51,26 @@ class CayleyOptimizer : public torch::optim::Optimizer {
   void load(torch::serialize::InputArchive& archive) override;
 
  protected:
-  CayleyOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
-                  std::unique_ptr<GroupOptions> defaults);
+  ManifoldOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
+                    std::unique_ptr<GroupOptions> defaults);
 
   /// The matrices of one shape that a group steps together, each tensor (B, p, n).
   struct Bucket {
     std::vector<at::Tensor> points;
-    std::vector<at::Tensor> momenta;
+    std::vector<at::Tensor> momenta;  // none where the method keeps none
     std::vector<at::Tensor> gradients;
     std::vector<ParamState*> states;
   };
 
   /// The optimiser's name in its archives.
-  virtual const char* name() const = 0;
+  virtual std::string name() const = 0;
 
   virtual std::unique_ptr<ParamState> new_state() const = 0;
 
-  /// The momentum of a point, in the point's shape; creates what the state lacks. `batch_shape` is the shape
-  /// of per-matrix numbers.
-  virtual at::Tensor& momentum_of(ParamState& state, const at::Tensor& point,
-                                  at::IntArrayRef batch_shape) = 0;
+  /// The momentum of a point, in the point's shape; creates what the state lacks. Undefined where the method
+  /// keeps none. `batch_shape` is the shape of per-matrix numbers.
+  virtual at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point,
+                                 at::IntArrayRef batch_shape) = 0;
 
   /// One step of a bucket on the manifold, and of one Euclidean parameter.
   virtual void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,

@@ -1,5 +1,5 @@
 #include <stiefel/manifold.h>
-#include <stiefel/optim/cayley_optimizer.h>
+#include <stiefel/optim/manifold_optimizer.h>
 
 #include <algorithm>
 #include <map>
@@ -16,8 +16,6 @@ using torch::optim::OptimizerParamGroup;
 // A point this close is left bit for bit at the start: it may come from a checkpoint, and the first step
 // draws it in.
 constexpr double kNear = 1e-3;
-// Beyond this the entry correction of a step does not converge.
-constexpr double kFar = 0.5;
 
 GroupOptions& options_of(OptimizerParamGroup& group) { return static_cast<GroupOptions&>(group.options()); }
 
@@ -37,7 +35,7 @@ OptimizerParamGroup with_options(const OptimizerParamGroup& group, const GroupOp
 
 std::vector<OptimizerParamGroup> with_options(const std::vector<OptimizerParamGroup>& groups,
                                               const GroupOptions& defaults) {
-  defaults.cayley().validate();
+  defaults.validate_method();
   const bool someone_else = std::any_of(groups.begin(), groups.end(), [](const OptimizerParamGroup& group) {
     return group.has_options() && options_of(group).manifold() == Manifold::kEuclidean;
   });
@@ -99,27 +97,27 @@ void ParamState::serialize(torch::serialize::InputArchive& archive) {
   }
 }
 
-CayleyOptimizer::CayleyOptimizer(std::vector<OptimizerParamGroup> groups,
-                                 std::unique_ptr<GroupOptions> defaults)
+ManifoldOptimizer::ManifoldOptimizer(std::vector<OptimizerParamGroup> groups,
+                                     std::unique_ptr<GroupOptions> defaults)
     : Optimizer(with_options(groups, *defaults), defaults->clone()) {}
 
-void CayleyOptimizer::add_param_group(const OptimizerParamGroup& group) {
+void ManifoldOptimizer::add_param_group(const OptimizerParamGroup& group) {
   Optimizer::add_param_group(with_options(group, static_cast<const GroupOptions&>(defaults())));
   prepare();
 }
 
-ParamState& CayleyOptimizer::state_of(const at::Tensor& parameter) {
+ParamState& ManifoldOptimizer::state_of(const at::Tensor& parameter) {
   auto& slot = state_[state_key(parameter)];
   if (!slot) slot = new_state();
   return static_cast<ParamState&>(*slot);
 }
 
-const ParamState* CayleyOptimizer::find_state(const at::Tensor& parameter) const {
+const ParamState* ManifoldOptimizer::find_state(const at::Tensor& parameter) const {
   const auto found = state_.find(state_key(parameter));
   return found == state_.end() ? nullptr : static_cast<const ParamState*>(found->second.get());
 }
 
-void CayleyOptimizer::prepare() {
+void ManifoldOptimizer::prepare() {
   const at::NoGradGuard no_grad;
   seen_.resize(param_groups_.size());
   for (size_t i = 0; i < param_groups_.size(); ++i) {
@@ -136,8 +134,8 @@ void CayleyOptimizer::prepare() {
   }
 }
 
-void CayleyOptimizer::place_on_manifold(const std::vector<at::Tensor>& parameters,
-                                        const GroupOptions& options) {
+void ManifoldOptimizer::place_on_manifold(const std::vector<at::Tensor>& parameters,
+                                          const GroupOptions& options) {
   size_t mended = 0;
   double worst = 0;
   std::vector<int64_t> worst_shape;
@@ -155,8 +153,9 @@ void CayleyOptimizer::place_on_manifold(const std::vector<at::Tensor>& parameter
     const double off = defect(weight, options.batched()).max().item<double>();
     if (off <= kNear) continue;
     if (!options.orthonormalize_on_start()) {
-      TORCH_CHECK(off <= kFar || !options.polish(), "stiefel: a parameter of shape ", weight.sizes(),
-                  " is off the manifold by ‖XᴴX − I‖ = ", off, ", too far for a step to draw it in (", kFar,
+      const double far = options.farthest_start();
+      TORCH_CHECK(off <= far, "stiefel: a parameter of shape ", weight.sizes(),
+                  " is off the manifold by ‖XᴴX − I‖ = ", off, ", too far for a step to draw it in (", far,
                   "); call stiefel::orthonormalize_ on it or leave orthonormalize_on_start on");
       continue;
     }
@@ -176,7 +175,7 @@ void CayleyOptimizer::place_on_manifold(const std::vector<at::Tensor>& parameter
   }
 }
 
-const at::Tensor& CayleyOptimizer::Seen::rate_on(const at::Device& device, double value) {
+const at::Tensor& ManifoldOptimizer::Seen::rate_on(const at::Device& device, double value) {
   if (!rate.defined() || rate.device() != device) {
     rate = at::full({}, value, at::TensorOptions(at::kDouble).device(device));
   } else if (rate_value != value) {
@@ -186,20 +185,20 @@ const at::Tensor& CayleyOptimizer::Seen::rate_on(const at::Device& device, doubl
   return rate;
 }
 
-at::Tensor& CayleyOptimizer::skipped_on(const at::Device& device) {
+at::Tensor& ManifoldOptimizer::skipped_on(const at::Device& device) {
   for (auto& counter : skipped_) {
     if (counter.device() == device) return counter;
   }
   return skipped_.emplace_back(at::zeros({}, at::TensorOptions(at::kLong).device(device)));
 }
 
-int64_t CayleyOptimizer::skipped_steps() const {
+int64_t ManifoldOptimizer::skipped_steps() const {
   int64_t total = 0;
   for (const auto& counter : skipped_) total += counter.item<int64_t>();
   return total;
 }
 
-void CayleyOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& seen) {
+void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& seen) {
   const auto& options = options_of(group);
   struct Home {
     MatrixView view;
@@ -219,12 +218,12 @@ void CayleyOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& seen
     auto& state = state_of(parameter);
     const auto point = state.master.defined() ? state.master : parameter.detach();
     const MatrixView view(point, options.batched());
-    const auto& momentum = momentum_of(state, point, view.batch_shape());
+    const auto momentum = momentum_of(options, state, point, view.batch_shape());
     const Kind kind{view.batch(),          view.p(), view.n(), point.scalar_type(), point.device().type(),
                     point.device().index()};
     auto& bucket = buckets[kind];
     bucket.points.push_back(view(point));
-    bucket.momenta.push_back(view(momentum));
+    if (momentum.defined()) bucket.momenta.push_back(view(momentum));
     bucket.gradients.push_back(view(parameter.grad().to(point.scalar_type())));
     bucket.states.push_back(&state);
     homes.push_back({view, point, momentum, parameter.detach(), &bucket, bucket.points.size() - 1});
@@ -235,12 +234,12 @@ void CayleyOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& seen
   }
   for (const auto& home : homes) {
     home.view.write(home.bucket->points[home.index], home.point);
-    home.view.write(home.bucket->momenta[home.index], home.momentum);
+    if (home.momentum.defined()) home.view.write(home.bucket->momenta[home.index], home.momentum);
     if (!home.point.is_alias_of(home.parameter)) home.parameter.copy_(home.point);
   }
 }
 
-at::Tensor CayleyOptimizer::step(LossClosure closure) {
+at::Tensor ManifoldOptimizer::step(LossClosure closure) {
   at::Tensor loss;
   if (closure) {
     const at::AutoGradMode with_grad(true);
@@ -266,8 +265,8 @@ at::Tensor CayleyOptimizer::step(LossClosure closure) {
   return loss;
 }
 
-void CayleyOptimizer::save(torch::serialize::OutputArchive& archive) const {
-  archive.write("stiefel_optimizer", c10::IValue(std::string(name())));
+void ManifoldOptimizer::save(torch::serialize::OutputArchive& archive) const {
+  archive.write("stiefel_optimizer", c10::IValue(name()));
   archive.write("stiefel_format", c10::IValue(int64_t{1}));
   archive.write("skipped_steps", c10::IValue(skipped_steps()));
   archive.write("groups", c10::IValue(static_cast<int64_t>(param_groups_.size())));
@@ -287,7 +286,7 @@ void CayleyOptimizer::save(torch::serialize::OutputArchive& archive) const {
   }
 }
 
-void CayleyOptimizer::load(torch::serialize::InputArchive& archive) {
+void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
   const at::NoGradGuard no_grad;
   const auto kind = read_value(archive, "stiefel_optimizer").toStringRef();
   TORCH_CHECK(kind == name(), "stiefel: the archive holds the state of ", kind, ", not of ", name());

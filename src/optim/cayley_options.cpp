@@ -1,0 +1,26 @@
+#include <stiefel/optim/cayley_options.h>
+
+#include "compat.h"
+
+namespace stiefel {
+
+void CayleyGroupOptions::visit(const Visitor& visitor) {
+  GroupOptions::visit(visitor);
+  visitor.number("eps", eps_);
+  visitor.number("q", q_);
+  visitor.integer("iterations", iterations_);
+  visitor.flag("exact", exact_);
+  visitor.flag("polish", polish_);
+}
+
+void CayleyGroupOptions::serialize(torch::serialize::OutputArchive& archive) const {
+  GroupOptions::serialize(archive);
+  archive.write("norm", c10::IValue(to_string(norm_)));
+}
+
+void CayleyGroupOptions::serialize(torch::serialize::InputArchive& archive) {
+  GroupOptions::serialize(archive);
+  norm_ = norm_from_string(read_value(archive, "norm").toStringRef());
+}
+
+}  // namespace stiefel
