@@ -8,7 +8,7 @@ namespace stiefel::detail {
 
 /// How far along −M a step goes: α/r with α = min(l, 2q/(‖W‖/r + ε)); r = 1 for Cayley SGD.
 struct Pace {
-  at::Tensor rate;   ///< l, 0-dim
+  at::Tensor rate;   ///< l, 0-dim or one a matrix
   at::Tensor scale;  ///< r, one double a matrix; undefined stands for 1
 
   /// l/r, one double a matrix: the most that a step can be.

@@ -68,7 +68,7 @@ LibraryOptions translate(const Case& c) {
 }
 
 inline std::unique_ptr<stiefel::ManifoldOptimizer> make_optimizer(std::vector<Tensor> parameters,
-                                                                const Case& c) {
+                                                                  const Case& c) {
   if (c.adam) {
     auto options = translate<stiefel::CayleyAdamOptions>(c).betas({c.options.beta1, c.options.beta2});
     return std::make_unique<stiefel::CayleyAdam>(std::move(parameters), options);

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <stiefel/optim/sgd_options.h>
+#include <stiefel/retractions.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace stiefel {
+
+/// Options of RetractionSGD: any group's, SGD's terms, and those of the retraction itself.
+template <class Retraction>
+class RetractionSGDOptions : public ChainedSgdOptions<RetractionSGDOptions<Retraction>,
+                                                      ChainedGroupOptions<RetractionSGDOptions<Retraction>>> {
+  using Base = ChainedSgdOptions<RetractionSGDOptions, ChainedGroupOptions<RetractionSGDOptions>>;
+
+ public:
+  RetractionSGDOptions(double lr) : Base(lr) {}  // NOLINT: LibTorch converts from a number
+
+  const Retraction& retraction() const { return retraction_; }
+  RetractionSGDOptions& retraction(Retraction value) {
+    retraction_ = std::move(value);
+    return *this;
+  }
+
+  void validate_method() const override {
+    Base::validate_method();
+    if constexpr (detail::CanValidate<Retraction>::value) retraction_.validate();
+  }
+
+  void visit(const GroupOptions::Visitor& visitor) override {
+    Base::visit(visitor);
+    if constexpr (detail::HasOptions<Retraction>::value) retraction_.visit(visitor);
+  }
+
+ private:
+  Retraction retraction_;
+};
+
+namespace detail {
+
+/// M ← βM + G where there are momenta, and `move` of each batch. A matrix whose gradient is not finite keeps
+/// its point and momentum and is counted in `skipped`.
+void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
+                     const at::Tensor& skipped, const at::Tensor& rate, double momentum,
+                     const std::function<void(const Descent&)>& move);
+
+}  // namespace detail
+
+/// Gradient descent on the Stiefel manifold by a retraction, X ← R_X(−lξ), for groups on the manifold, and
+/// torch's SGD for Euclidean ones.
+///
+/// Without momentum ξ is the tangent part of the gradient, as in the methods that the paper compares with.
+/// With momentum it is Cayley SGD's: M ← βM + G, projected onto the tangent space at X, kept, and ξ = M.
+///
+///     stiefel::RetractionSGD<stiefel::Qr> optimizer(weights,
+///     stiefel::RetractionSGDOptions<stiefel::Qr>(0.1));
+template <class Retraction>
+class RetractionSGD : public ManifoldOptimizer {
+ public:
+  using Options = RetractionSGDOptions<Retraction>;
+
+  RetractionSGD(std::vector<torch::optim::OptimizerParamGroup> groups, Options defaults)
+      : ManifoldOptimizer(std::move(groups), std::make_unique<Options>(defaults)) {
+    prepare();
+  }
+  RetractionSGD(std::vector<at::Tensor> parameters, Options defaults)
+      : RetractionSGD(std::vector<torch::optim::OptimizerParamGroup>{{std::move(parameters)}},
+                      std::move(defaults)) {}
+
+ protected:
+  std::string name() const override { return std::string("RetractionSGD ") + Retraction::kName; }
+
+  std::unique_ptr<ParamState> new_state() const override { return std::make_unique<MomentumParamState>(); }
+
+  at::Tensor momentum_of(const GroupOptions& group, ParamState& state, const at::Tensor& point,
+                         at::IntArrayRef) override {
+    const bool has_momentum = static_cast<const Options&>(group).momentum() != 0;
+    return has_momentum ? static_cast<MomentumParamState&>(state).buffer_like(point) : at::Tensor();
+  }
+
+  void step_bucket(const GroupOptions& group, const Bucket& bucket, const at::Tensor& rate,
+                   const at::Tensor& skipped) override {
+    const auto& options = static_cast<const Options&>(group);
+    detail::retraction_sgd_(bucket.points, bucket.momenta, bucket.gradients, skipped, rate,
+                            options.momentum(),
+                            [&](const Descent& step) { descend_(options.retraction(), step); });
+  }
+
+  void step_euclidean(const GroupOptions& group, at::Tensor& parameter, const at::Tensor& gradient,
+                      ParamState& state) override {
+    sgd_step_(group, static_cast<const Options&>(group).terms(), parameter, gradient,
+              static_cast<MomentumParamState&>(state));
+  }
+};
+
+}  // namespace stiefel

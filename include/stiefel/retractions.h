@@ -1,0 +1,125 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <stiefel/optim/group_options.h>
+
+#include <type_traits>
+
+/// Retractions: ways to move a point of the Stiefel manifold along a tangent vector and stay on the manifold.
+///
+/// A retraction is a policy, a small type that RetractionSGD and CurvilinearSearch are instantiated with. Any
+/// copyable type serves that can be called as R(point, tangent) → point for tensors (…, p, n) and has a name:
+///
+///     struct MyRetraction {
+///       static constexpr const char* kName = "mine";
+///       at::Tensor operator()(const at::Tensor& point, const at::Tensor& tangent) const;
+///     };
+///
+/// stiefel::testing::check_retraction tells whether it is one. The policies here can also take a whole step
+/// (`descend_`), which saves them products.
+namespace stiefel {
+
+/// One step of a batch: X moves from where it is along −l times the tangent part of D.
+struct Descent {
+  at::Tensor x;     ///< (B, p, n) rows, orthonormal, p ≤ n; moved in place
+  at::Tensor d;     ///< the direction, any matrix of that shape, with the gradient's sign
+  bool keep;        ///< whether D is a momentum: then it must be left tangent at the old X; else only read
+  at::Tensor rate;  ///< l, (B, 1, 1)
+};
+
+/// X − lξ is replaced by its polar factor UVᴴ, the nearest orthonormal matrix. Repairs drift.
+struct Polar {
+  static constexpr const char* kName = "polar";
+
+  enum class By {
+    kSvd,           ///< LAPACK's singular value decomposition of the n×p matrix
+    kNewtonSchulz,  ///< (YᴴY)^(−½) by a coupled Newton–Schulz iteration on p×p matrices
+  };
+  By by = By::kSvd;
+  int64_t rounds = 12;  ///< of Newton–Schulz at most; on the CPU it stops when it has converged
+
+  /// Throws c10::Error where `rounds` is out of range.
+  void validate() const;
+  at::Tensor operator()(const at::Tensor& point, const at::Tensor& tangent) const;
+  void descend_(const Descent& step) const;
+  void visit(const GroupOptions::Visitor& visitor);
+};
+
+/// X − lξ is replaced by its Q factor, made unique by a positive diagonal of R. Repairs drift.
+struct Qr {
+  static constexpr const char* kName = "qr";
+
+  enum class By {
+    kHouseholder,  ///< LAPACK's QR decomposition
+    kCholesky,  ///< the same factor as YL⁻ᴴ with LLᴴ = YᴴY; Y is near the manifold, so that is safe
+  };
+  By by = By::kHouseholder;
+
+  at::Tensor operator()(const at::Tensor& point, const at::Tensor& tangent) const;
+  void descend_(const Descent& step) const;
+  void visit(const GroupOptions::Visitor& visitor);
+};
+
+/// The Cayley transform by the formula of Wen and Yin (2013): W = UVᴴ has rank 2p, so its resolvent is a
+/// 2p×2p solve (Sherman–Morrison–Woodbury). W is the paper's, U = [A, X], V = [X, −A], A = D − ½X(XᴴD).
+/// An isometry: it keeps what drift there is.
+struct WenYin {
+  static constexpr const char* kName = "wen-yin";
+
+  at::Tensor operator()(const at::Tensor& point, const at::Tensor& tangent) const;
+  void descend_(const Descent& step) const;
+};
+
+/// The Cayley transform by its definition: the n×n matrix W and an n×n solve. An isometry.
+struct CayleyClosed {
+  static constexpr const char* kName = "cayley-closed";
+
+  at::Tensor operator()(const at::Tensor& point, const at::Tensor& tangent) const;
+  void descend_(const Descent& step) const;
+};
+
+/// The same curve by our p×p solve, CayleySGD with exact(true). Repairs drift.
+struct CayleyExact {
+  static constexpr const char* kName = "cayley-exact";
+
+  at::Tensor operator()(const at::Tensor& point, const at::Tensor& tangent) const;
+  void descend_(const Descent& step) const;
+};
+
+namespace detail {
+
+template <class Retraction, class = void>
+struct CanDescend : std::false_type {};
+template <class Retraction>
+struct CanDescend<Retraction,
+                  std::void_t<decltype(std::declval<Retraction>().descend_(std::declval<Descent>()))>>
+    : std::true_type {};
+
+template <class Retraction, class = void>
+struct HasOptions : std::false_type {};
+template <class Retraction>
+struct HasOptions<Retraction, std::void_t<decltype(&Retraction::visit)>> : std::true_type {};
+
+template <class Retraction, class = void>
+struct CanValidate : std::false_type {};
+template <class Retraction>
+struct CanValidate<Retraction, std::void_t<decltype(std::declval<const Retraction&>().validate())>>
+    : std::true_type {};
+
+/// The tangent part of the direction, −l times: what a policy without descend_ is called with. Leaves a kept
+/// direction tangent.
+at::Tensor tangent_step(const Descent& step);
+
+}  // namespace detail
+
+/// Takes a step with any policy.
+template <class Retraction>
+void descend_(const Retraction& retraction, const Descent& step) {
+  if constexpr (detail::CanDescend<Retraction>::value) {
+    retraction.descend_(step);
+  } else {
+    step.x.copy_(retraction(step.x, detail::tangent_step(step)));
+  }
+}
+
+}  // namespace stiefel
