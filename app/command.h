@@ -27,5 +27,6 @@ void add_export(CLI::App& app);
 void add_info(CLI::App& app);
 void add_report(CLI::App& app);
 void add_data(CLI::App& app);
+void add_bench(CLI::App& app);
 
 }  // namespace stiefel::app

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <stiefel/nn/parametrised.h>
 
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "command.h"
 #include "files/files.h"
@@ -9,6 +11,34 @@
 #include "train/safetensors.h"
 
 namespace stiefel::app {
+
+namespace {
+
+using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Parameters and buffers by name. A parametrised layer gives its weight in place of what the weight is made
+/// from, so that other programs find a plain network.
+Tensors exported(const models::Classifier& model) {
+  const torch::NoGradGuard no_grad;
+  Tensors tensors;
+  std::set<std::string> replaced;
+  for (const auto& item : model.named_modules()) {
+    if (const auto* layer = item.value()->as<nn::ParametrisedConv2dImpl>()) {
+      tensors.emplace_back(item.key() + ".weight", layer->weight());
+      replaced.insert({item.key() + ".proxy", item.key() + ".base"});
+    }
+  }
+  const auto add = [&](const auto& named) {
+    for (const auto& item : named) {
+      if (replaced.count(item.key()) == 0) tensors.emplace_back(item.key(), item.value());
+    }
+  };
+  add(model.named_parameters());
+  add(model.named_buffers());
+  return tensors;
+}
+
+}  // namespace
 
 void add_export(CLI::App& app) {
   auto* command = app.add_subcommand("export", "write a run's weights for other programs");
@@ -28,9 +58,7 @@ void add_export(CLI::App& app) {
   command->callback([options] {
     const auto run = open_run(options->run, options->last);
     const auto model = build_network(run);
-    std::vector<std::pair<std::string, at::Tensor>> tensors;
-    for (const auto& item : model->named_parameters()) tensors.emplace_back(item.key(), item.value());
-    for (const auto& item : model->named_buffers()) tensors.emplace_back(item.key(), item.value());
+    const auto tensors = exported(*model);
     const auto path = options->out.empty() ? std::filesystem::path(options->run) / "model.safetensors"
                                            : std::filesystem::path(options->out);
     const auto bytes =

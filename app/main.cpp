@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   add_export(app);
   add_report(app);
   add_data(app);
+  add_bench(app);
   add_info(app);
   try {
     app.parse(argc, argv);

@@ -4,6 +4,7 @@
 
 #include "data/catalogue.h"
 #include "files/files.h"
+#include "train/network.h"
 
 namespace stiefel::app {
 
@@ -24,8 +25,7 @@ OpenRun open_run(const std::filesystem::path& folder, bool last) {
 
 std::shared_ptr<models::Classifier> build_network(const OpenRun& run) {
   const auto& facts = data::facts_of(run.config.data);
-  auto model =
-      models::make_classifier(run.config.model, {facts.channels(), facts.classes, run.config.dropout});
+  auto model = train::make_network(run.config, facts.channels(), facts.classes);
   train::restore(run.checkpoint, *model, nullptr);
   model->eval();
   return model;

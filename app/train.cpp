@@ -11,6 +11,7 @@
 #include "files/files.h"
 #include "threads.h"
 #include "train/display.h"
+#include "train/network.h"
 #include "train/trainer.h"
 
 namespace stiefel::app {
@@ -42,7 +43,7 @@ void describe(train::Trainer& trainer, const train::Config& config, const fs::pa
   int64_t values = 0;
   for (const auto& weight : trainer.split().manifold) values += weight.numel();
   fmt::print("{} on {} with {}: {} parameters, {} in {} orthonormal matrices; into {}\n", config.model,
-             config.data, config.optim, models::parameter_count(trainer.model()), values,
+             config.data, config.method_name(), models::parameter_count(trainer.model()), values,
              trainer.split().manifold.size(), folder.string());
 }
 
@@ -63,15 +64,15 @@ void add_train(CLI::App& app, const Context& context) {
   auto* command = app.add_subcommand("train", "train a network; the defaults are the paper's");
   const auto options = std::make_shared<ConfigOptions>();
   const auto out = std::make_shared<std::string>();
-  command->add_option("--out", *out, "the run's folder (default: runs/DATA-MODEL-OPTIM-SEED)");
+  command->add_option("--out", *out, "the run's folder (default: runs/DATA-MODEL-METHOD-SEED)");
   options->add(*command);
   command->callback([=, &context] {
     const auto config = options->resolved();
-    const fs::path folder =
-        out->empty() ? fmt::format("runs/{}-{}-{}-{}", config.data, config.model, config.optim, config.seed)
-                     : *out;
+    const fs::path folder = out->empty() ? fmt::format("runs/{}-{}-{}-{}", config.data, config.model,
+                                                       config.method_name(), config.seed)
+                                         : *out;
     set_threads(config.threads);
-    models::make_classifier(config.model, {1, 10, config.dropout});  // a bad name fails before any work
+    train::make_network(config, 1, 10);  // a bad name fails before any work
     data::locate(data::facts_of(config.data), config.data_dir);
     claim(folder);
     try {

@@ -2,6 +2,9 @@
 
 #include <c10/util/accumulate.h>
 
+#include <map>
+#include <memory>
+
 namespace stiefel::bench {
 
 namespace {
@@ -11,11 +14,13 @@ constexpr int64_t kAlignment = 16;    // floats in a cache line
 
 }  // namespace
 
-Noise::Noise() : values_(at::randn({kLength})) {}
+Noise::Noise(const at::Device& device) : values_(at::randn({kLength}, device)) {}
 
-Noise& Noise::shared() {
-  static Noise noise;
-  return noise;
+Noise& Noise::shared(const at::Device& device) {
+  static std::map<c10::DeviceType, std::unique_ptr<Noise>> all;
+  auto& noise = all[device.type()];
+  if (!noise) noise.reset(new Noise(device));
+  return *noise;
 }
 
 at::Tensor Noise::draw(at::IntArrayRef sizes) {

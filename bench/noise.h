@@ -10,14 +10,14 @@ namespace stiefel::bench {
 /// that are shifted against each other are as good as independent, and no method pays for drawing them.
 class Noise {
  public:
-  /// The one that all methods share.
-  static Noise& shared();
+  /// The one that all methods share on a device.
+  static Noise& shared(const at::Device& device = at::kCPU);
 
   /// A contiguous tensor of this shape.
   at::Tensor draw(at::IntArrayRef sizes);
 
  private:
-  Noise();
+  explicit Noise(const at::Device& device);
   at::Tensor values_;
   std::mt19937_64 random_{1};
 };

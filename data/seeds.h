@@ -8,7 +8,14 @@
 
 namespace stiefel::data {
 
-enum class Purpose : uint64_t { kOrder = 1, kAugment = 2, kSplit = 3, kDropout = 4, kInitialisation = 5 };
+enum class Purpose : uint64_t {
+  kOrder = 1,
+  kAugment = 2,
+  kSplit = 3,
+  kDropout = 4,
+  kInitialisation = 5,
+  kPenalty = 6
+};
 
 /// The output function of splitmix64 (Steele, Lea & Flood 2014): a bijection in which every bit of the
 /// argument sways every bit of the result.

@@ -1,19 +1,44 @@
 #include "layers.h"
 
+#include <stiefel/nn/decorrelated_batch_norm.h>
+#include <stiefel/nn/parametrised.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
 namespace stiefel::models {
 
-namespace nn = torch::nn;
+using torch::nn::AnyModule;
 
-nn::AnyModule Layers::convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) const {
-  const auto options = nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false);
-  return nn::AnyModule(nn::Conv2d(options));
+namespace {
+
+torch::nn::Conv2dOptions padded(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+  return torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false);
 }
 
-nn::AnyModule Layers::normalisation(int64_t channels) const {
-  return nn::AnyModule(nn::BatchNorm2d(channels));
+}  // namespace
+
+AnyModule Layers::convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) const {
+  return AnyModule(torch::nn::Conv2d(padded(in, out, kernel, stride)));
+}
+
+AnyModule Layers::normalisation(int64_t channels) const {
+  return AnyModule(torch::nn::BatchNorm2d(channels));
+}
+
+AnyModule ConstrainedLayers::convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) const {
+  // OMDSM takes more outputs than inputs in groups; for the others such a weight stays free, as it does under
+  // an optimiser on the manifold.
+  const bool wide = out <= in * kernel * kernel;
+  if (!choice_.weights || (!wide && *choice_.weights != Parametrisation::kOmdsm)) {
+    return Layers::convolution(in, out, kernel, stride);
+  }
+  return AnyModule(nn::ParametrisedConv2d(padded(in, out, kernel, stride), *choice_.weights,
+                                          OmdsmOptions{choice_.group_size}));
+}
+
+AnyModule ConstrainedLayers::normalisation(int64_t channels) const {
+  if (!choice_.decorrelated) return Layers::normalisation(channels);
+  return AnyModule(nn::DecorrelatedBatchNorm2d(channels));
 }
 
 }  // namespace stiefel::models

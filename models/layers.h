@@ -1,7 +1,10 @@
 #pragma once
 
+#include <stiefel/parametrisations.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/types.h>
+
+#include <optional>
 
 namespace stiefel::models {
 
@@ -16,6 +19,25 @@ class Layers {
 
   /// What follows a convolution: batch normalisation with scale and shift.
   virtual torch::nn::AnyModule normalisation(int64_t channels) const;
+};
+
+/// Layers of the methods that constrain a network by the way it is built.
+class ConstrainedLayers : public Layers {
+ public:
+  /// How the convolutions' weights are parametrised (not at all where empty), OMDSM's groups, and whether
+  /// normalisation decorrelates (DBN).
+  struct Choice {
+    std::optional<Parametrisation> weights;
+    int64_t group_size = 0;
+    bool decorrelated = false;
+  };
+  explicit ConstrainedLayers(Choice choice) : choice_(choice) {}
+
+  torch::nn::AnyModule convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) const override;
+  torch::nn::AnyModule normalisation(int64_t channels) const override;
+
+ private:
+  Choice choice_;
 };
 
 }  // namespace stiefel::models

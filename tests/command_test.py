@@ -2,113 +2,18 @@
 
     python3 command_test.py PATH/TO/stiefel
 """
-import gzip
 import json
 import os
-import random
-import shutil
 import signal
-import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-STIEFEL = os.path.abspath(sys.argv[1])
+from command_support import STIEFEL, CommandTest, read_safetensors, read_text, write_text
 
 
-def read_text(path):
-    with open(path) as file:
-        return file.read()
-
-
-def write_text(path, text):
-    with open(path, "w") as file:
-        file.write(text)
-
-
-def write_idx(path, shape, data):
-    with gzip.open(path, "wb", 1) as file:
-        file.write(struct.pack(">HBB", 0, 8, len(shape)) + struct.pack(f">{len(shape)}I", *shape) + bytes(data))
-
-
-def write_mnist(folder, train, test):
-    """Two easy classes of 28×28 pictures: a bright upper or lower half, with noise."""
-    os.makedirs(folder, exist_ok=True)
-    rng = random.Random(1)
-    for name, count in (("train", train), ("t10k", test)):
-        labels = [i % 10 for i in range(count)]
-        pixels = bytearray()
-        for label in labels:
-            rows = [(200 if row // 3 == label else 20) for row in range(28)]
-            for value in rows:
-                pixels += bytes(min(255, value + rng.randrange(40)) for _ in range(28))
-        write_idx(f"{folder}/{name}-images-idx3-ubyte.gz", (count, 28, 28), pixels)
-        write_idx(f"{folder}/{name}-labels-idx1-ubyte.gz", (count,), labels)
-
-
-def read_safetensors(path):
-    """From the format's description: u64 length, JSON header, then the bytes."""
-    with open(path, "rb") as file:
-        data = file.read()
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8:8 + length])
-    body = data[8 + length:]
-    tensors = {}
-    end = 0
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        begin, stop = entry["data_offsets"]
-        end = max(end, stop)
-        size = {"F32": 4, "I64": 8}[entry["dtype"]]
-        count = 1
-        for n in entry["shape"]:
-            count *= n
-        assert stop - begin == size * count, name
-        tensors[name] = (entry["shape"], struct.unpack(f"<{count}{'f' if size == 4 else 'q'}", body[begin:stop]))
-    assert end == len(body)
-    return header.get("__metadata__", {}), tensors
-
-
-class Command(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.root = tempfile.mkdtemp(prefix="stiefel_command_")
-        cls.data = cls.root + "/data"
-        write_mnist(cls.data + "/mnist", 1280, 200)
-        cls.env = dict(os.environ, OMP_NUM_THREADS="1", HOME=cls.root, STIEFEL_DATA=cls.data)
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.root)
-
-    def run_command(self, *words, status=0, **more):
-        done = subprocess.run([STIEFEL, *words], capture_output=True, text=True, env=self.env, cwd=self.root, **more)
-        self.assertEqual(done.returncode, status, f"{words}\n{done.stdout}\n{done.stderr}")
-        return done
-
-    # Runs repeat bit for bit on the CPU, so that is where they are compared.
-    def words(self, name, *more, epochs=4, device="cpu"):
-        return ["train", "--data", "mnist", "--batch", "64", "--epochs", str(epochs), "--device", device, "--out", name,
-                *more]
-
-    def train(self, name, *more, status=0, **options):
-        return self.run_command(*self.words(name, *more, **options), status=status)
-
-    def metrics(self, name):
-        with open(f"{self.root}/{name}/metrics.jsonl") as file:
-            lines = [json.loads(line) for line in file]
-        for line in lines:
-            for key in ("seconds", "epoch_seconds", "images_per_second"):
-                del line[key]
-        return lines
-
-    def weights(self, name):
-        self.run_command("export", name, "--last", "-o", f"{name}.safetensors")
-        return read_safetensors(f"{self.root}/{name}.safetensors")[1]
-
+class Command(CommandTest):
     def test_trains_and_learns(self):
         done = self.train("learns", "--tensorboard")
         last = self.metrics("learns")[-1]

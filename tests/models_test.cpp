@@ -56,6 +56,80 @@ TEST(Models, MapImagesToScores) {
   }
 }
 
+using stiefel::Parametrisation;
+using stiefel::models::ConstrainedLayers;
+using stiefel::nn::DecorrelatedBatchNorm2dImpl;
+using stiefel::nn::ParametrisedConv2dImpl;
+
+template <class Layer>
+int64_t count_layers(const torch::nn::Module& net) {
+  int64_t count = 0;
+  for (const auto& module : net.modules()) count += module->as<Layer>() != nullptr;
+  return count;
+}
+
+/// Scores for a small batch, and a gradient for every parameter.
+void expect_trains(stiefel::models::Classifier& net, const std::string& what) {
+  const auto scores = net.forward(torch::randn({4, 3, 32, 32}));
+  EXPECT_EQ(scores.sizes(), (std::vector<int64_t>{4, 7})) << what;
+  scores.square().sum().backward();
+  for (const auto& item : net.named_parameters()) {
+    ASSERT_TRUE(item.value().grad().defined()) << what << " " << item.key();
+    EXPECT_TRUE(item.value().grad().isfinite().all().item<bool>()) << what << " " << item.key();
+  }
+}
+
+TEST(Models, EveryNetworkTakesParametrisedWeights) {
+  const std::vector<std::pair<const char*, std::vector<Parametrisation>>> cases{
+      {"small",
+       {Parametrisation::kOmdsm, Parametrisation::kMatrixExp, Parametrisation::kCayley,
+        Parametrisation::kHouseholder}},
+      {"wrn-10-1",
+       {Parametrisation::kOmdsm, Parametrisation::kMatrixExp, Parametrisation::kCayley,
+        Parametrisation::kHouseholder}},
+      {"vgg-13", {Parametrisation::kOmdsm}}};
+  for (const auto& [name, kinds] : cases) {
+    for (const auto kind : kinds) {
+      const auto net = make_classifier(name, {3, 7, 0}, ConstrainedLayers({kind, 0, false}));
+      const auto what = std::string(name) + " " + to_string(kind);
+      expect_trains(*net, what);
+      // OMDSM takes every convolution; the others those that could go on the manifold.
+      const auto plain = make_classifier(name, {3, 7, 0});
+      const auto expected = kind == Parametrisation::kOmdsm
+                                ? count_layers<torch::nn::Conv2dImpl>(*plain)
+                                : static_cast<int64_t>(stiefel::split_parameters(*plain).manifold.size());
+      EXPECT_EQ(count_layers<ParametrisedConv2dImpl>(*net), expected) << what;
+      EXPECT_EQ(parameter_count(*net), parameter_count(*plain)) << what;
+      for (const auto& module : net->modules()) {
+        if (const auto* layer = module->as<ParametrisedConv2dImpl>()) {
+          EXPECT_LT(layer->defect(), 1e-4) << what;
+        }
+      }
+    }
+  }
+}
+
+TEST(Models, EveryNetworkTakesDecorrelatedNormalisation) {
+  for (const char* name : {"small", "wrn-10-1", "vgg-13"}) {
+    const auto net = make_classifier(name, {3, 7, 0}, ConstrainedLayers({std::nullopt, 0, true}));
+    expect_trains(*net, name);
+    EXPECT_EQ(count_layers<torch::nn::BatchNorm2dImpl>(*net), 0) << name;
+    EXPECT_EQ(count_layers<DecorrelatedBatchNorm2dImpl>(*net),
+              count_layers<torch::nn::BatchNorm2dImpl>(*make_classifier(name, {3, 7, 0})))
+        << name;
+  }
+}
+
+TEST(Models, OmdsmTakesItsGroups) {
+  const auto net =
+      make_classifier("small", {3, 7, 0}, ConstrainedLayers({Parametrisation::kOmdsm, 16, false}));
+  for (const auto& module : net->modules()) {
+    if (const auto* layer = module->as<ParametrisedConv2dImpl>()) {
+      EXPECT_EQ(layer->omdsm_options().group_size, 16);
+    }
+  }
+}
+
 TEST(Models, ConvolutionsGoOnTheManifoldAndTheHeadDoesNot) {
   const auto net = make_classifier("wrn-16-4", {3, 10, 0});
   const auto split = stiefel::split_parameters(*net);

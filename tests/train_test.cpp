@@ -10,6 +10,8 @@
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/methods.h"
+#include "train/orthonormality.h"
+#include "train/penalty_schedule.h"
 #include "train/tensorboard.h"
 
 // The parts of the trainer, each on its own; command_test.py drives the whole.
@@ -106,6 +108,113 @@ TEST(Config, ContradictionsAreNamed) {
             std::string::npos);
   EXPECT_NE(resolve([](Config& c) { c.schedule = "cosine", c.drops = {3}; }).find("--drops"),
             std::string::npos);
+}
+
+TEST(Config, PenaltiesAndLayersGoWithEuclideanOptimisers) {
+  const auto resolve = [](const std::function<void(Config&)>& change) {
+    Config config;
+    config.optim = "sgd";
+    change(config);
+    return error_of([&] { config.resolve(); });
+  };
+  const auto expect = [&](const std::function<void(Config&)>& change, const std::string& part) {
+    EXPECT_NE(resolve(change).find(part), std::string::npos) << "expected " << part;
+  };
+  EXPECT_EQ(resolve([](Config& c) { c.penalty = "srip", c.penalty_weight = 0.1; }), "");
+  EXPECT_EQ(resolve([](Config& c) { c.weights = "omdsm", c.group_size = 64, c.normalisation = "dbn"; }), "");
+  expect([](Config& c) { c.penalty = "l2"; }, "none, so, dso, srip");
+  expect([](Config& c) { c.penalty = "so"; }, "needs --penalty-weight");
+  expect([](Config& c) { c.penalty_weight = 1; }, "--penalty-weight has no meaning");
+  expect([](Config& c) { c.penalty_schedule = "3:1"; }, "--penalty-schedule has no meaning");
+  expect([](Config& c) { c.penalty = "so", c.penalty_weight = -1; }, "--penalty-weight is -1");
+  expect([](Config& c) { c.penalty = "so", c.penalty_weight = 1, c.optim = "qr"; }, "--optim qr");
+  expect([](Config& c) { c.penalty = "so", c.penalty_weight = 1, c.weights = "omdsm"; }, "--weights omdsm");
+  expect([](Config& c) { c.penalty = "so", c.penalty_weight = 1, c.penalty_schedule = "5:0.1,3:0"; },
+         "'3:0'");
+  expect([](Config& c) { c.penalty = "srip", c.penalty_weight = 1, c.srip_rounds = 0; },
+         "--srip-rounds is 0");
+  expect([](Config& c) { c.weights = "cayley", c.optim = "cayley-sgd"; }, "--weights cayley has no meaning");
+  expect([](Config& c) { c.weights = "qr"; }, "householder");
+  expect([](Config& c) { c.group_size = 3; }, "--group-size has no meaning");
+  expect([](Config& c) { c.normalisation = "layer"; }, "batch, dbn");
+}
+
+TEST(Config, MomentumOfARetractionIsOnlyWhatIsGiven) {
+  Config bare;
+  bare.optim = "polar";
+  bare.resolve();
+  EXPECT_FALSE(bare.momentum);
+  EXPECT_EQ(bare.method_name(), "polar");
+  Config given = bare;
+  given.momentum = 0.8;
+  given.resolve();
+  EXPECT_EQ(*given.momentum, 0.8);
+  EXPECT_EQ(given.method_name(), "polar+m");
+  // Written and read back, a bare one stays bare.
+  auto back = config_from_toml(to_toml(bare), "test");
+  back.resolve();
+  EXPECT_FALSE(back.momentum);
+  Config sgd;
+  sgd.optim = "sgd";
+  sgd.penalty = "dso";
+  sgd.penalty_weight = 1;
+  sgd.normalisation = "dbn";
+  sgd.resolve();
+  EXPECT_EQ(*sgd.momentum, 0.9);
+  EXPECT_EQ(sgd.method_name(), "sgd+dso+dbn");
+}
+
+TEST(PenaltySchedule, ChangesAtItsEpochs) {
+  const PenaltySchedule schedule(0.1, "2:1e-3,5:0");
+  EXPECT_EQ(schedule.at(0), 0.1);
+  EXPECT_EQ(schedule.at(1), 0.1);
+  EXPECT_EQ(schedule.at(2), 1e-3);
+  EXPECT_EQ(schedule.at(4), 1e-3);
+  EXPECT_EQ(schedule.at(100), 0);
+  EXPECT_EQ(PenaltySchedule(3, "").at(9), 3);
+  EXPECT_EQ(PenaltySchedule(3, "0:4").at(0), 4);
+  for (const char* bad : {"3", "3:", ":1", "x:1", "3:y", "3:-1", "-1:2", "3:1,3:2", "3:nan", "3:1,,4:1"}) {
+    const auto error = error_of([&] { PenaltySchedule(1, bad); });
+    EXPECT_NE(error.find("EPOCH:WEIGHT"), std::string::npos) << bad;
+  }
+}
+
+TEST(Methods, EveryConstrainedOneKeepsItsWeightsOrthonormalAndMovesThem) {
+  for (const auto& method : methods()) {
+    for (const bool momentum : {false, true}) {
+      if (!method.constrained || (momentum && !method.retraction)) continue;
+      torch::manual_seed(3);
+      Config config;
+      config.optim = method.name;
+      if (momentum) config.momentum = 0.9;
+      config.resolve();
+      const auto model = stiefel::models::make_classifier("small", {1, 10, 0});
+      auto split = stiefel::split_parameters(*model);
+      for (auto& weight : split.manifold) stiefel::init::haar_(weight);
+      const auto before = split.manifold[1].detach().clone();
+      const auto optimisers = method.make(split, config);
+      for (int step = 0; step < 3; ++step) {
+        for (auto& optimizer : optimisers) optimizer->zero_grad();
+        model->forward(torch::randn({8, 1, 32, 32})).square().mean().backward();
+        for (auto& optimizer : optimisers) optimizer->step();
+      }
+      const auto what = config.method_name();
+      for (const auto& weight : measure_orthonormality(*model, config))
+        EXPECT_LT(weight.defect, 3e-5) << what;
+      EXPECT_EQ(measure_orthonormality(*model, config).size(), split.manifold.size()) << what;
+      EXPECT_GT((split.manifold[1] - before).norm().item<double>(), 1e-4) << what;
+      // Bare retractions keep no momentum.
+      const auto& state = optimisers.front()->state();
+      size_t buffers = 0;
+      for (const auto& entry : state) {
+        const auto* kept = dynamic_cast<const stiefel::MomentumParamState*>(entry.second.get());
+        buffers += kept != nullptr && kept->momentum_buffer.defined();
+      }
+      if (method.retraction) {
+        EXPECT_EQ(buffers, momentum ? split.manifold.size() : 0u) << what;
+      }
+    }
+  }
 }
 
 struct Tiny {

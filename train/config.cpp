@@ -11,6 +11,7 @@
 
 #include "data/catalogue.h"
 #include "methods.h"
+#include "penalty_schedule.h"
 
 namespace stiefel::train {
 
@@ -99,7 +100,50 @@ void check_one_of(const std::string& value, const std::vector<std::string>& allo
         fmt::format("one of {}", fmt::join(allowed, ", ")));
 }
 
+/// The soft constraints and the parametrisations, which go with Euclidean optimisers only.
+void resolve_constraints(const Config& config, const Method& method) {
+  check_one_of(config.penalty, {"none", "so", "dso", "srip"}, "penalty");
+  check_one_of(config.weights, {"plain", "omdsm", "matrix-exp", "cayley", "householder"}, "weights");
+  check_one_of(config.normalisation, {"batch", "dbn"}, "normalisation");
+  check_range(static_cast<double>(config.srip_rounds), 1, 1000, "srip-rounds", "between 1 and 1000");
+  check_range(static_cast<double>(config.group_size), 0, 1e6, "group-size", "0 or more");
+  const auto refuse = [](const std::string& what, const std::string& why) {
+    throw std::invalid_argument(fmt::format("{} {}", what, why));
+  };
+  if (config.has_penalty()) {
+    const auto what = fmt::format("--penalty {}", config.penalty);
+    if (method.constrained)
+      refuse(what,
+             fmt::format("has no meaning with --optim {}, whose weights are orthonormal", config.optim));
+    if (config.is_parametrised())
+      refuse(what, fmt::format("has no meaning with --weights {}, which are orthonormal", config.weights));
+    if (!config.penalty_weight) refuse(what, "needs --penalty-weight");
+    check_range(*config.penalty_weight, 0, 1e12, "penalty-weight", "0 or more");
+    PenaltySchedule(*config.penalty_weight, config.penalty_schedule);  // throws where it cannot be read
+  } else if (config.penalty_weight || !config.penalty_schedule.empty()) {
+    refuse(config.penalty_weight ? "--penalty-weight" : "--penalty-schedule",
+           "has no meaning without --penalty so, dso or srip");
+  }
+  if (config.is_parametrised() && method.constrained) {
+    refuse(fmt::format("--weights {}", config.weights),
+           fmt::format(
+               "has no meaning with --optim {}, which keeps the weights orthonormal itself; use sgd or adam",
+               config.optim));
+  }
+  if (config.group_size > 0 && config.weights != "omdsm")
+    refuse("--group-size", "has no meaning without --weights omdsm");
+}
+
 }  // namespace
+
+std::string Config::method_name() const {
+  auto name = optim;
+  if (find_method(optim).retraction && momentum.value_or(0) > 0) name += "+m";
+  if (has_penalty()) name += "+" + penalty;
+  if (is_parametrised()) name += "+" + weights;
+  if (normalisation != "batch") name += "+" + normalisation;
+  return name;
+}
 
 void Config::resolve() {
   const double most = 1e12;
@@ -119,7 +163,8 @@ void Config::resolve() {
                     "weights",
                     optim));
   }
-  check(momentum >= 0 && momentum < 1, "momentum", write(momentum), "in [0, 1)");
+  if (!momentum && !method.retraction) momentum = 0.9;
+  if (momentum) check(*momentum >= 0 && *momentum < 1, "momentum", write(momentum), "in [0, 1)");
   check_range(weight_decay, 0, most, "weight-decay", "0 or more");
   check(beta1 >= 0 && beta1 < 1, "beta1", write(beta1), "in [0, 1)");
   if (!beta2) beta2 = method.beta2;
@@ -137,6 +182,7 @@ void Config::resolve() {
   check_range(static_cast<double>(iterations), 0, 1000, "iterations", "between 0 and 1000");
   check_one_of(norm, {"frobenius", "one", "spectral"}, "norm");
   check(q > 0 && q < 1, "q", write(q), "between 0 and 1");
+  resolve_constraints(*this, method);
   check_one_of(augment, {"auto", "none", "flip", "flip-crop"}, "augment");
   if (augment == "auto") augment = data.rfind("cifar", 0) == 0 ? "flip-crop" : "none";
   check(dropout >= 0 && dropout < 1, "dropout", write(dropout), "in [0, 1)");

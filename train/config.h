@@ -23,7 +23,7 @@ struct Config {
 
   std::optional<double> lr;
   std::optional<double> lr_manifold;
-  double momentum = 0.9;
+  std::optional<double> momentum;
   bool nesterov = true;
   double weight_decay = 5e-4;
   double beta1 = 0.9;
@@ -38,6 +38,14 @@ struct Config {
   std::string norm = "frobenius";
   bool polish = true;
   double q = 0.5;
+
+  std::string penalty = "none";
+  std::optional<double> penalty_weight;
+  std::string penalty_schedule;
+  int64_t srip_rounds = 2;
+  std::string weights = "plain";
+  int64_t group_size = 0;
+  std::string normalisation = "batch";
 
   std::string augment = "auto";
   double dropout = 0;
@@ -55,13 +63,18 @@ struct Config {
     visitor("data", self.data, "data set: fashion-mnist, mnist, cifar10 or cifar100");
     visitor("data-dir", self.data_dir, "where to look for it first, before $STIEFEL_DATA and the cache");
     visitor("model", self.model, "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K (wrn-28-10)");
-    visitor("optim", self.optim, "optimiser: sgd, adam, cayley-sgd or cayley-adam");
+    visitor(
+        "optim", self.optim,
+        "optimiser: sgd, adam, cayley-sgd, cayley-adam, or a retraction: polar, polar-ns, qr, cholesky-qr, "
+        "wen-yin, cayley-closed or cayley-exact");
     visitor("epochs", self.epochs, "passes over the training set");
     visitor("batch", self.batch, "images a step");
     visitor("seed", self.seed, "of the weights, the order, the augmentation and the dropout masks");
     visitor("lr", self.lr, "rate of the Euclidean parameters (default: the paper's for the optimiser)");
     visitor("lr-manifold", self.lr_manifold, "rate of the orthonormal weights (default: the paper's)");
-    visitor("momentum", self.momentum, "of sgd and cayley-sgd");
+    visitor(
+        "momentum", self.momentum,
+        "of sgd and cayley-sgd (default 0.9); a retraction's orthonormal weights have it only when given");
     visitor("nesterov", self.nesterov, "Nesterov momentum for Euclidean parameters under sgd and cayley-sgd");
     visitor("weight-decay", self.weight_decay,
             "of Euclidean matrices; none on biases, normalisation and orthonormal weights");
@@ -78,6 +91,19 @@ struct Config {
     visitor("polish", self.polish,
             "corrections that keep the weights orthonormal; without, the paper's to the letter");
     visitor("q", self.q, "contraction factor of the iteration");
+    visitor("penalty", self.penalty,
+            "soft constraint on convolutions under sgd or adam: none, so, dso or srip");
+    visitor("penalty-weight", self.penalty_weight,
+            "what the penalty is multiplied by before it joins the loss");
+    visitor("penalty-schedule", self.penalty_schedule, "later weights as EPOCH:WEIGHT,… (20:1e-3,50:1e-4)");
+    visitor("srip-rounds", self.srip_rounds, "rounds of srip's power iteration");
+    visitor(
+        "weights", self.weights,
+        "of the convolutions under sgd or adam: plain, or made orthonormal by omdsm, matrix-exp, cayley or "
+        "householder");
+    visitor("group-size", self.group_size,
+            "output channels that omdsm makes orthonormal together; 0: all it can");
+    visitor("normalisation", self.normalisation, "batch, or dbn, which also decorrelates the channels");
     visitor("augment", self.augment, "auto (flip-crop for CIFAR, none otherwise), none, flip or flip-crop");
     visitor("dropout", self.dropout, "in the blocks of a Wide ResNet");
     visitor("validation", self.validation,
@@ -88,6 +114,13 @@ struct Config {
     visitor("tensorboard", self.tensorboard, "write TensorBoard event files into the run folder");
     visitor("checkpoint-every", self.checkpoint_every, "epochs between checkpoints");
   }
+
+  /// Whether weights are orthonormal by the way they are parametrised.
+  bool is_parametrised() const { return weights != "plain"; }
+  bool has_penalty() const { return penalty != "none"; }
+
+  /// The method in one word: the optimiser and what is added to it, as in sgd+so, sgd+omdsm or qr+m.
+  std::string method_name() const;
 
   /// Fills what the user left to the method and the data set, and checks every value. Throws
   /// std::invalid_argument naming the option, its value and what is allowed.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <stiefel/optim/cayley_adam.h>
 #include <stiefel/optim/cayley_sgd.h>
+#include <stiefel/optim/retraction_sgd.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
@@ -39,9 +40,9 @@ std::vector<at::Tensor> all_of(const ParameterSplit& split) {
 
 /// SGD with Nesterov momentum, which is also what trains the Euclidean parameters beside orthonormal ones.
 std::unique_ptr<Optimizer> sgd(const std::vector<at::Tensor>& parameters, const Config& config) {
-  const auto plain = torch::optim::SGDOptions(*config.lr)
-                         .momentum(config.momentum)
-                         .nesterov(config.nesterov && config.momentum > 0);
+  const double momentum = config.momentum.value_or(0.9);
+  const auto plain =
+      torch::optim::SGDOptions(*config.lr).momentum(momentum).nesterov(config.nesterov && momentum > 0);
   const auto decaying = torch::optim::SGDOptions(plain).weight_decay(config.weight_decay);
   return std::make_unique<torch::optim::SGD>(euclidean_groups(parameters, decaying, plain), plain);
 }
@@ -74,7 +75,7 @@ Optimisers make_adam(const ParameterSplit& split, const Config& config) {
 
 Optimisers make_cayley_sgd(const ParameterSplit& split, const Config& config) {
   Optimisers result;
-  const auto options = on_manifold<CayleySGDOptions>(config).momentum(config.momentum);
+  const auto options = on_manifold<CayleySGDOptions>(config).momentum(*config.momentum);
   result.push_back(std::make_unique<CayleySGD>(split.manifold, options));
   result.push_back(sgd(split.euclidean, config));
   return result;
@@ -88,15 +89,42 @@ Optimisers make_cayley_adam(const ParameterSplit& split, const Config& config) {
   return result;
 }
 
+/// Descent by a retraction, bare as in the paper's comparison unless a momentum is given.
+template <class Retraction>
+Method retraction(std::string name, Retraction policy = {}) {
+  return {std::move(name),
+          0.01,
+          0.2,
+          0.999,
+          true,
+          true,
+          [policy](const ParameterSplit& split, const Config& config) {
+            const auto options = RetractionSGDOptions<Retraction>(*config.lr_manifold)
+                                     .momentum(config.momentum.value_or(0))
+                                     .retraction(policy);
+            Optimisers result;
+            result.push_back(std::make_unique<RetractionSGD<Retraction>>(split.manifold, options));
+            result.push_back(sgd(split.euclidean, config));
+            return result;
+          }};
+}
+
 }  // namespace
 
 const std::vector<Method>& methods() {
   static const std::vector<Method> all{
-      // name, rate, rate on the manifold, β₂, constrained, how to make it
-      {"sgd", 0.1, 0, 0.999, false, make_sgd},
-      {"adam", 0.001, 0, 0.999, false, make_adam},
-      {"cayley-sgd", 0.01, 0.2, 0.99, true, make_cayley_sgd},
-      {"cayley-adam", 0.01, 0.4, 0.99, true, make_cayley_adam},
+      // name, rate, rate on the manifold, β₂, constrained, a retraction, how to make it
+      {"sgd", 0.1, 0, 0.999, false, false, make_sgd},
+      {"adam", 0.001, 0, 0.999, false, false, make_adam},
+      {"cayley-sgd", 0.01, 0.2, 0.99, true, false, make_cayley_sgd},
+      {"cayley-adam", 0.01, 0.4, 0.99, true, false, make_cayley_adam},
+      retraction<Polar>("polar"),
+      retraction<Polar>("polar-ns", {Polar::By::kNewtonSchulz}),
+      retraction<Qr>("qr"),
+      retraction<Qr>("cholesky-qr", {Qr::By::kCholesky}),
+      retraction<WenYin>("wen-yin"),
+      retraction<CayleyClosed>("cayley-closed"),
+      retraction<CayleyExact>("cayley-exact"),
   };
   return all;
 }

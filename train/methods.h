@@ -23,6 +23,7 @@ struct Method {
   double lr_manifold;  ///< of orthonormal weights, where it has any
   double beta2;        ///< ADAM's, for those that have it
   bool constrained;    ///< whether it keeps weights orthonormal
+  bool retraction;  ///< whether it is a retraction, whose orthonormal weights have momentum only when asked
   std::function<Optimisers(const ParameterSplit&, const Config&)> make;
 };
 

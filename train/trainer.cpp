@@ -16,9 +16,12 @@
 #include <stdexcept>
 
 #include "data/seeds.h"
+#include "device.h"
 #include "display.h"
 #include "files/files.h"
 #include "interrupt.h"
+#include "network.h"
+#include "orthonormality.h"
 #include "system.h"
 #include "tensorboard.h"
 
@@ -32,14 +35,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-torch::Device choose_device(const std::string& name) {
-  const bool cuda = torch::cuda::is_available();
-  if (name == "cuda" && !cuda) {
-    throw std::invalid_argument("--device is cuda, but this LibTorch sees no CUDA device; use --device cpu");
-  }
-  return name == "cuda" || (name == "auto" && cuda) ? torch::kCUDA : torch::kCPU;
-}
-
 data::Augment augment_of(const std::string& name) { return {name != "none", name == "flip-crop"}; }
 
 at::MemoryFormat format_of(const Config& config) {
@@ -51,8 +46,7 @@ at::MemoryFormat format_of(const Config& config) {
 std::shared_ptr<models::Classifier> build_model(const Config& config, const data::Dataset& dataset,
                                                 const torch::Device& device) {
   torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
-  auto model =
-      models::make_classifier(config.model, {dataset.train.pixels.size(1), dataset.classes, config.dropout});
+  auto model = make_network(config, dataset.train.pixels.size(1), dataset.classes);
   if (find_method(config.optim).constrained) {
     for (auto& weight : split_parameters(*model).manifold) init::haar_(weight);
   }
@@ -111,6 +105,10 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
     throw std::invalid_argument(
         fmt::format("--batch is {}, but there are only {} training images", config_.batch, train_.size()));
   }
+  if (config_.has_penalty()) {
+    penalty_ = PenaltyTerm{penalty_from_string(config_.penalty), split_.manifold,
+                           PenaltySchedule(*config_.penalty_weight, config_.penalty_schedule)};
+  }
   if (!find_method(config_.optim).constrained) {
     split_.euclidean = model_->parameters();
     split_.manifold.clear();
@@ -146,11 +144,23 @@ void Trainer::one_step(const at::Tensor& order, int64_t step) {
   for (auto& optimizer : optimisers_) optimizer->zero_grad();
   const auto scores = model_->forward(batch.images);
   const auto loss = torch::nn::functional::cross_entropy(scores, batch.labels);
-  loss.backward();
+  (penalty_ ? loss + penalty(step) : loss).backward();
   for (auto& optimizer : optimisers_) optimizer->step();
   const torch::NoGradGuard no_grad;
   loss_sum_.add_(loss.detach());
   wrong_.add_(scores.argmax(1).ne(batch.labels).sum());
+}
+
+at::Tensor Trainer::penalty(int64_t step) {
+  const double weight = penalty_->schedule.at(progress_.epoch);
+  if (weight == 0) return torch::zeros({}, device_);
+  if (penalty_->kind == Penalty::kSrip) {
+    torch::manual_seed(
+        data::mix(static_cast<uint64_t>(config_.seed), progress_.epoch, step, data::Purpose::kPenalty));
+  }
+  PenaltyOptions options;
+  options.rounds = config_.srip_rounds;
+  return stiefel::penalty(penalty_->kind, penalty_->weights, options) * weight;
 }
 
 void Trainer::train_epoch(Display& display) {
@@ -179,6 +189,24 @@ void Trainer::train_epoch(Display& display) {
   progress_.epoch_seconds = before + seconds_since(start);
 }
 
+std::vector<double> Trainer::time_steps(int64_t count) {
+  model_->train();
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < count; ++i) {
+    if (progress_.step == steps_per_epoch()) {
+      ++progress_.epoch;
+      progress_.step = 0;
+    }
+    const auto order = train_.epoch_order(static_cast<uint64_t>(config_.seed), progress_.epoch);
+    if (device_.is_cuda()) torch::cuda::synchronize();
+    const auto start = Clock::now();
+    one_step(order, progress_.step++);
+    if (device_.is_cuda()) torch::cuda::synchronize();
+    seconds.push_back(seconds_since(start));
+  }
+  return seconds;
+}
+
 Evaluation Trainer::evaluate(const data::DeviceImages& images) {
   const torch::NoGradGuard no_grad;
   model_->eval();
@@ -202,7 +230,7 @@ Evaluation Trainer::evaluate(const data::DeviceImages& images) {
 
 std::vector<double> Trainer::measure_defects() const {
   std::vector<double> defects;
-  for (const auto& weight : split_.manifold) defects.push_back(stiefel::defect(weight).item<double>());
+  for (const auto& weight : measure_orthonormality(*model_, config_)) defects.push_back(weight.defect);
   return defects;
 }
 
@@ -225,7 +253,8 @@ EpochMetrics Trainer::finish_epoch() {
   m.rate_euclidean = optimisers_.back()->param_groups()[0].options().get_lr();
   if (!split_.manifold.empty()) {
     m.rate_manifold = optimisers_.front()->param_groups()[0].options().get_lr();
-    const auto defects = measure_defects();
+  }
+  if (const auto defects = measure_defects(); !defects.empty()) {
     m.defect_max = *std::max_element(defects.begin(), defects.end());
     m.defect_mean =
         std::accumulate(defects.begin(), defects.end(), 0.0) / static_cast<double>(defects.size());
@@ -257,7 +286,7 @@ void Trainer::write_record(const std::string& status) const {
                               {"seed", config_.seed},
                               {"data", config_.data},
                               {"model", config_.model},
-                              {"optim", config_.optim},
+                              {"optim", config_.method_name()},
                               {"parameters", models::parameter_count(*model_)},
                               {"manifold_parameters", on_manifold},
                               {"manifold_matrices", split_.manifold.size()},
@@ -273,8 +302,8 @@ Outcome Trainer::run() {
   files::write(folder_ / "config.toml", to_toml(config_));
   write_record("running");
   write_metrics(folder_, progress_.history);
-  Display display(config_.epochs, steps_per_epoch(), !split_.manifold.empty());
   const auto defects = measure_defects();
+  Display display(config_.epochs, steps_per_epoch(), !defects.empty());
   display.begin(defects.empty() ? std::nullopt
                                 : std::optional<double>(*std::max_element(defects.begin(), defects.end())));
   const auto started = static_cast<double>(std::time(nullptr)) - progress_.seconds;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stiefel/parameters.h>
+#include <stiefel/penalties.h>
 #include <stiefel/schedules.h>
 
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "data/device_images.h"
 #include "methods.h"
 #include "models/classifier.h"
+#include "penalty_schedule.h"
 
 namespace stiefel::train {
 
@@ -41,6 +43,14 @@ class Trainer {
   /// Trains until the last epoch or a signal, writing metrics and checkpoints.
   Outcome run();
 
+  /// Takes training steps from where the run stands, writing nothing, and returns the seconds of each; for
+  /// benchmarks.
+  std::vector<double> time_steps(int64_t count);
+  int64_t steps_per_epoch() const { return train_.size() / config_.batch; }
+
+  /// ‖XᴴX − I‖_F of every weight that the method constrains.
+  std::vector<double> measure_defects() const;
+
   Evaluation evaluate(const data::DeviceImages& images);
   const data::DeviceImages& test_images() const { return test_; }
 
@@ -48,10 +58,16 @@ class Trainer {
   const ParameterSplit& split() const { return split_; }
 
  private:
-  int64_t steps_per_epoch() const { return train_.size() / config_.batch; }
+  /// A soft constraint on some weights.
+  struct PenaltyTerm {
+    Penalty kind;
+    std::vector<at::Tensor> weights;
+    PenaltySchedule schedule;
+  };
+
   void train_epoch(class Display& display);
   void one_step(const at::Tensor& order, int64_t step);
-  std::vector<double> measure_defects() const;
+  at::Tensor penalty(int64_t step);
   EpochMetrics finish_epoch();
   void apply_schedule(double time);
   void checkpoint(bool best);
@@ -67,6 +83,7 @@ class Trainer {
   data::DeviceImages test_;
   std::shared_ptr<models::Classifier> model_;
   ParameterSplit split_;
+  std::optional<PenaltyTerm> penalty_;
   Optimisers optimisers_;
   std::vector<Schedule> schedules_;
   Progress progress_;

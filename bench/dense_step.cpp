@@ -1,7 +1,6 @@
-#include "peers.h"
+#include "dense_step.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace stiefel::bench {
 
@@ -36,24 +35,6 @@ at::Tensor generator(const at::Tensor& x, const at::Tensor& m) {
   return w;
 }
 
-/// G less its normal part: G − X½(XᵀG + GᵀX).
-at::Tensor project(const at::Tensor& x, const at::Tensor& g) {
-  const auto s = at::bmm(x, g.mT());
-  return at::baddbmm(g, s + s.mT(), x, 1, -0.5);
-}
-
-/// U, σ, Vᵀ. Singular values as close together as those of X + ξ stop LAPACK's divide and conquer from
-/// converging in float, one time in thirty at 256×256; then again in double.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> decompose(const at::Tensor& a) {
-  try {
-    return at::linalg_svd(a, /*full_matrices=*/false);
-  } catch (const c10::Error&) {
-    const auto type = a.scalar_type();
-    const auto [u, values, v] = at::linalg_svd(a.to(at::kDouble), /*full_matrices=*/false);
-    return {u.to(type), values.to(type), v.to(type)};
-  }
-}
-
 }  // namespace
 
 void dense_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double rate, double momentum) {
@@ -76,29 +57,6 @@ void dense_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double rate,
   const auto d = at::baddbmm(u, u, w, 1, h);
   x.add_(u).baddbmm_(d, w, 1, h);
   at::div_out(m, u.neg_(), alpha);  // M ← WX
-}
-
-void qr_step_(at::Tensor& x, const at::Tensor& g, double rate) {
-  const auto y = x.sub(project(x, g), rate);
-  const auto [q, r] = at::linalg_qr(y.mT(), "reduced");  // y's rows are columns as LAPACK wants them
-  const auto sign = r.diagonal(0, -2, -1).ge(0).to(x.scalar_type()).mul_(2).sub_(1);
-  at::mul_out(x, q.mT(), sign.unsqueeze(-1));
-}
-
-void polar_step_(at::Tensor& x, const at::Tensor& g, double rate) {
-  const auto y = x.sub(project(x, g), rate);
-  const auto [u, values, v] = decompose(y.mT());
-  at::bmm_out(x, v.mT(), u.mT());  // (UVᵀ)ᵀ
-}
-
-void closed_form_step_(at::Tensor& x, const at::Tensor& g, double rate) {
-  auto system = generator(x, g);
-  const auto right =
-      at::baddbmm(x, x, system, 1, 0.5 * rate);  // ((I − (α/2)W)X)ᵀ, as W carries the gradient's sign
-  // (I + (α/2)W)Y = that. The transpose I − (α/2)W in row order is the matrix in LAPACK's column order.
-  system.mul_(-0.5 * rate).diagonal(0, -2, -1).add_(1);
-  const auto y = std::get<0>(at::linalg_solve_ex(system.mT(), right.mT()));
-  x.copy_(y.mT());
 }
 
 }  // namespace stiefel::bench

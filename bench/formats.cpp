@@ -1,0 +1,97 @@
+#include "formats.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "table.h"
+
+namespace stiefel::bench {
+
+namespace {
+
+/// Four figures that a person can read: 0.0123, 1.23, 123.
+std::string milliseconds(double value) {
+  if (std::isnan(value)) return "–";
+  const int digits = value < 0.1 ? 4 : value < 1 ? 3 : value < 10 ? 2 : value < 100 ? 1 : 0;
+  return fmt::format("{:.{}f}", value, digits);
+}
+
+std::string ratio(double value) {
+  return std::isnan(value) ? "–" : fmt::format("{:.{}f}", value, value < 100 ? 2 : 0);
+}
+
+std::string defect(double value) { return std::isnan(value) ? "–" : fmt::format("{:.1e}", value); }
+
+const std::vector<std::string> kHeader{"method",       "ms",      "spread", "× SGD",
+                                       "× Cayley SGD", "‖XᵀX−I‖", "flop",   "lacks"};
+
+std::vector<std::string> cells(const Row& row) {
+  return {row.method,
+          milliseconds(row.median_ms),
+          milliseconds(row.spread_ms),
+          ratio(row.ratio_to_sgd),
+          ratio(row.ratio_to_cayley_sgd),
+          defect(row.defect),
+          row.operations,
+          row.lacks};
+}
+
+std::string as_table(const std::vector<Row>& rows) {
+  Table table(kHeader);
+  for (const auto& row : rows) table.add(cells(row));
+  std::ostringstream text;
+  table.print(text);
+  return text.str();
+}
+
+std::string as_markdown(const std::vector<Row>& rows) {
+  auto text =
+      fmt::format("| {} |\n|---|{}---|---|\n", fmt::join(kHeader, " | "), "---:|---:|---:|---:|---:|");
+  for (const auto& row : rows) text += fmt::format("| {} |\n", fmt::join(cells(row), " | "));
+  return text;
+}
+
+std::string as_csv(const std::vector<Row>& rows) {
+  std::string text = "method,median_ms,spread_ms,ratio_to_sgd,ratio_to_cayley_sgd,defect,operations,lacks\n";
+  const auto number = [](double value) { return std::isnan(value) ? "" : fmt::format("{}", value); };
+  for (const auto& row : rows) {
+    text += fmt::format("{},{},{},{},{},{},\"{}\",\"{}\"\n", row.method, number(row.median_ms),
+                        number(row.spread_ms), number(row.ratio_to_sgd), number(row.ratio_to_cayley_sgd),
+                        number(row.defect), row.operations, row.lacks);
+  }
+  return text;
+}
+
+std::string as_json(const std::vector<Row>& rows) {
+  const auto number = [](double value) {
+    return std::isnan(value) ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
+  };
+  auto all = nlohmann::ordered_json::array();
+  for (const auto& row : rows) {
+    all.push_back({{"method", row.method},
+                   {"median_ms", number(row.median_ms)},
+                   {"spread_ms", number(row.spread_ms)},
+                   {"ratio_to_sgd", number(row.ratio_to_sgd)},
+                   {"ratio_to_cayley_sgd", number(row.ratio_to_cayley_sgd)},
+                   {"defect", number(row.defect)},
+                   {"operations", row.operations},
+                   {"lacks", row.lacks}});
+  }
+  return all.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::string format_rows(const std::vector<Row>& rows, const std::string& format) {
+  if (format == "md") return as_markdown(rows);
+  if (format == "csv") return as_csv(rows);
+  if (format == "json") return as_json(rows);
+  return as_table(rows);
+}
+
+std::vector<std::string> row_formats() { return {"table", "csv", "json", "md"}; }
+
+}  // namespace stiefel::bench

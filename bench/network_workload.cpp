@@ -1,0 +1,89 @@
+#include "network_workload.h"
+
+#include <stiefel/parameters.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include <algorithm>
+#include <memory>
+#include <regex>
+#include <stdexcept>
+
+#include "models/classifier.h"
+
+namespace stiefel::bench {
+
+namespace {
+
+/// Batch normalisation that takes down the shape of its input.
+class RecordingNormImpl : public torch::nn::Module {
+ public:
+  RecordingNormImpl(int64_t channels, std::vector<std::vector<int64_t>>& shapes)
+      : norm_(register_module("norm", torch::nn::BatchNorm2d(channels))), shapes_(shapes) {}
+  torch::Tensor forward(const torch::Tensor& x) {
+    shapes_.push_back(x.sizes().vec());
+    return norm_->forward(x);
+  }
+
+ private:
+  torch::nn::BatchNorm2d norm_;
+  std::vector<std::vector<int64_t>>& shapes_;
+};
+
+class RecordingLayers : public models::Layers {
+ public:
+  explicit RecordingLayers(std::vector<std::vector<int64_t>>& shapes) : shapes_(shapes) {}
+  torch::nn::AnyModule normalisation(int64_t channels) const override {
+    return torch::nn::AnyModule(std::make_shared<RecordingNormImpl>(channels, shapes_));
+  }
+
+ private:
+  std::vector<std::vector<int64_t>>& shapes_;
+};
+
+}  // namespace
+
+NetworkWorkload network_workload(const std::string& model) {
+  std::vector<std::vector<int64_t>> shapes;
+  const auto network = models::make_classifier(model, {3, 10, 0}, RecordingLayers(shapes));
+  NetworkWorkload result{{model, model, {}, true}, {}};
+  for (const auto& weight : split_parameters(*network).manifold) {
+    auto& layers = result.weights.layers;
+    const auto sizes = weight.sizes().vec();
+    const auto same =
+        std::find_if(layers.begin(), layers.end(), [&](const Layer& layer) { return layer.sizes == sizes; });
+    if (same == layers.end()) {
+      layers.push_back({sizes});
+    } else {
+      ++same->count;
+    }
+  }
+  network->eval();
+  const torch::NoGradGuard no_grad;
+  network->forward(torch::zeros({1, 3, 32, 32}));
+  for (const auto& shape : shapes) {
+    auto& all = result.activations;
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Activation& a) {
+      return a.channels == shape[1] && a.height == shape[2] && a.width == shape[3];
+    });
+    if (same == all.end()) {
+      all.push_back({shape[1], shape[2], shape[3], 1});
+    } else {
+      ++same->count;
+    }
+  }
+  return result;
+}
+
+Workload shape_workload(const std::string& shape) {
+  std::smatch match;
+  if (!std::regex_match(shape, match, std::regex("([1-9]\\d{0,5})x([1-9]\\d{0,6})(?:x([1-9]\\d{0,6}))?"))) {
+    throw std::invalid_argument("--shape is '" + shape +
+                                "'; it must be PxN, or PxNxB for a stack of B (256x2304, 16x64x4096)");
+  }
+  const int64_t p = std::stoll(match[1]);
+  const int64_t n = std::stoll(match[2]);
+  if (!match[3].matched) return {shape, shape, {{{p, n}}}};
+  return {shape, shape, {{{std::stoll(match[3]), p, n}, 1, true}}};
+}
+
+}  // namespace stiefel::bench

@@ -1,0 +1,42 @@
+#include "optimizer_run.h"
+
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+namespace stiefel::bench {
+
+namespace {
+
+const auto leave = [](torch::optim::OptimizerParamState&) {};
+
+}  // namespace
+
+std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& workload,
+                                                          const at::Device& device) {
+  const auto options = [](const Layer& layer, const Start& start) {
+    // The first moment averages, which is (1 − β₁) times Cayley SGD's momentum, and r becomes ‖G‖_F.
+    const double rate = start.rate(kGrowth * (1 - kMomentum)) * start.gradient;
+    return CayleyAdamOptions(rate).betas({kMomentum, kBeta2}).batched(layer.batched);
+  };
+  const auto settle = [](torch::optim::OptimizerParamState& state) {
+    auto& adam = static_cast<CayleyAdamParamState&>(state);
+    adam.exp_avg.mul_(kGrowth);
+    adam.second_moment.div_(1 - kBeta2);
+    adam.step.fill_(1000);
+  };
+  return std::make_unique<OptimizerRun<CayleyAdam>>(workload, device, options, settle);
+}
+
+std::unique_ptr<Run> sgd_run(const Workload& workload, const at::Device& device) {
+  const auto options = [](const Layer&, const Start& start) {
+    return torch::optim::SGDOptions(start.rate(kGrowth)).momentum(kMomentum);
+  };
+  return std::make_unique<OptimizerRun<torch::optim::SGD>>(workload, device, options, leave);
+}
+
+std::unique_ptr<Run> adam_run(const Workload& workload, const at::Device& device) {
+  const auto options = [](const Layer&, const Start&) { return torch::optim::AdamOptions(1e-3); };
+  return std::make_unique<OptimizerRun<torch::optim::Adam>>(workload, device, options, leave);
+}
+
+}  // namespace stiefel::bench

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "product_counter.h"
+
+namespace stiefel::bench {
+
+/// A workload in the hands of one method: its weights, and the state that its steps carry on. Weights start
+/// orthonormal, the momentum (0.9) in its steady state, and the rates are such that α‖W‖_F is near 0.1.
+class Run {
+ public:
+  virtual ~Run() = default;
+
+  /// Draws new gradients, takes one step and returns the seconds that the step took.
+  virtual double step() = 0;
+
+  /// The largest ‖XᵀX − I‖_F of the weights.
+  virtual double defect() const = 0;
+
+  /// The products in one step; zero where nobody counted.
+  virtual Operations operations() const { return {}; }
+};
+
+}  // namespace stiefel::bench

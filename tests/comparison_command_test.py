@@ -1,0 +1,153 @@
+"""The methods that the paper compares with, driven through the stiefel command.
+
+    python3 comparison_command_test.py PATH/TO/stiefel
+"""
+import csv
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from command_support import STIEFEL, CommandTest, read_text
+
+RETRACTIONS = ("polar", "polar-ns", "qr", "cholesky-qr", "wen-yin", "cayley-closed", "cayley-exact")
+NAMES = ("so", "dso", "srip", "omdsm", "polar", "qr", "wen-yin", "cayley-closed", "cayley-sgd", "cayley-adam", "sgd",
+         "adam", "polar+m", "qr+m", "wen-yin+m", "cayley-closed+m", "cholesky-qr")
+
+
+def defect(shape, values):
+    """‖KKᵀ − I‖_F of a weight's rows."""
+    p = shape[0]
+    n = len(values) // p
+    rows = [values[i * n:(i + 1) * n] for i in range(p)]
+    return math.sqrt(sum((sum(a * b for a, b in zip(rows[i], rows[j])) - (i == j))**2
+                         for i in range(p) for j in range(p)))
+
+
+class Comparison(CommandTest):
+    def test_every_retraction_trains(self):
+        for optim in RETRACTIONS:
+            self.train(optim, "--optim", optim, epochs=1)
+            last = self.metrics(optim)[-1]
+            self.assertLess(last["train_loss"], 2.2, optim)
+            self.assertLess(last["defect_max"], 1e-4, optim)
+        self.train("momentum", "--optim", "qr", "--momentum", "0.9", epochs=1)
+        self.assertEqual(json.loads(read_text(self.root + "/momentum/run.json"))["optim"], "qr+m")
+        # Momentum changes the course, and it was off before.
+        self.assertNotEqual(self.metrics("momentum")[-1]["train_loss"], self.metrics("qr")[-1]["train_loss"])
+        self.assertNotIn("\nmomentum", read_text(self.root + "/qr/config.toml"))
+
+    def test_penalties_pull_towards_the_manifold(self):
+        self.train("free", "--optim", "sgd", epochs=2)
+        self.train("so", "--optim", "sgd", "--penalty", "so", "--penalty-weight", "0.01", epochs=2)
+        self.train("dso", "--optim", "adam", "--penalty", "dso", "--penalty-weight", "0.01", epochs=2)
+        self.train("srip", "--optim", "sgd", "--penalty", "srip", "--penalty-weight", "0.1", "--srip-rounds", "3",
+                   epochs=2)
+        weights = {name: self.weights(name)["conv4.weight"] for name in ("free", "so", "dso", "srip")}
+        free = defect(*weights["free"])
+        self.assertLess(defect(*weights["so"]), 0.5 * free)
+        self.assertLess(defect(*weights["srip"]), 0.9 * free)  # it presses on one direction at a time
+        self.assertAlmostEqual(self.metrics("so")[-1]["defect_max"],
+                               max(defect(*w) for n, w in self.weights("so").items() if n.startswith("conv")
+                                   and w[0][0] <= len(w[1]) // w[0][0]), places=3)
+        # A schedule that ends at once is no penalty at all.
+        self.train("ended", "--optim", "sgd", "--penalty", "so", "--penalty-weight", "0.01", "--penalty-schedule", "0:0",
+                   epochs=2)
+        self.assertEqual(self.weights("ended"), self.weights("free"))
+        self.train("later", "--optim", "sgd", "--penalty", "so", "--penalty-weight", "0.01", "--penalty-schedule", "1:0",
+                   epochs=2)
+        self.assertNotEqual(self.weights("later"), self.weights("so"))
+        self.assertEqual(self.metrics("later")[0], self.metrics("so")[0])
+        self.run_command("check", "so", "--tolerance", "100")
+        self.run_command("check", "so", "--tolerance", "1e-9", status=1)
+
+    def test_parametrised_weights_and_decorrelation_train(self):
+        for kind in ("omdsm", "matrix-exp", "cayley", "householder"):
+            name = "weights-" + kind
+            self.train(name, "--optim", "sgd", "--weights", kind, epochs=1)
+            self.assertLess(self.metrics(name)[-1]["train_loss"], 2.2, kind)
+            self.assertLess(self.metrics(name)[-1]["defect_max"], 1e-4, kind)
+            self.run_command("check", name, "--tolerance", "1e-4")
+            # What is exported is the weight itself, under the name that any network has it.
+            tensors = self.weights(name)
+            self.assertNotIn("conv4.proxy", tensors)
+            self.assertLess(defect(*tensors["conv4.weight"]), 1e-4, kind)
+        self.train("groups", "--optim", "sgd", "--weights", "omdsm", "--group-size", "16", epochs=1)
+        self.assertGreater(defect(*self.weights("groups")["conv4.weight"]), 0.1)
+        self.run_command("check", "groups", "--tolerance", "1e-4")
+        self.train("dbn", "--optim", "sgd", "--normalisation", "dbn", epochs=1)
+        self.assertLess(self.metrics("dbn")[-1]["train_loss"], 2.2)
+        self.assertIn("test error", self.run_command("eval", "dbn").stdout)
+
+    def test_resumed_after_kill_equals_straight(self):
+        cases = {"qr": ["--optim", "qr", "--momentum", "0.9"],
+                 "srip": ["--optim", "sgd", "--penalty", "srip", "--penalty-weight", "0.1", "--penalty-schedule", "2:0.01"],
+                 "built": ["--optim", "sgd", "--weights", "omdsm", "--normalisation", "dbn"]}
+        for name, words in cases.items():
+            self.train("straight-" + name, *words)
+            child = subprocess.Popen([STIEFEL, *self.words("killed-" + name, *words)], env=self.env, cwd=self.root,
+                                     stdout=subprocess.DEVNULL)
+            second = f"{self.root}/killed-{name}/step-000000040.ckpt"
+            until = time.time() + 120
+            while not os.path.exists(second) and child.poll() is None and time.time() < until:
+                time.sleep(0.002)
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            self.run_command("resume", "killed-" + name)
+            self.assertEqual(self.metrics("killed-" + name), self.metrics("straight-" + name))
+            self.assertEqual(self.weights("killed-" + name), self.weights("straight-" + name))
+
+    def test_bench_step(self):
+        done = self.run_command("bench", "step", "--shape", "8x40", "--repetitions", "3", "--format", "json")
+        rows = {row["method"]: row for row in json.loads(done.stdout)}
+        for name in NAMES:
+            self.assertGreater(rows[name]["median_ms"], 0, name)
+            self.assertGreaterEqual(rows[name]["spread_ms"], 0, name)
+            for key, base in (("ratio_to_sgd", "sgd"), ("ratio_to_cayley_sgd", "cayley-sgd")):
+                self.assertAlmostEqual(rows[name][key] * rows[base]["median_ms"], rows[name]["median_ms"], places=9)
+            if name in ("sgd", "adam", "so", "dso", "srip"):
+                self.assertIsNone(rows[name]["defect"], name)
+            else:
+                self.assertLess(rows[name]["defect"], 1e-4, name)
+        self.assertNotIn("dbn", rows)
+        done = self.run_command("bench", "step", "--model", "small", "--methods", "dbn,qr", "--repetitions", "1",
+                                "--format", "csv")
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual([row["method"] for row in rows], ["dbn", "qr"])
+        self.assertEqual(rows[0]["defect"], "")
+        self.assertGreater(float(rows[1]["ratio_to_sgd"]), 0)  # though sgd was not asked for
+        text = self.run_command("bench", "step", "--shape", "4x9x20", "--methods", "qr", "--repetitions", "1").stdout
+        self.assertIn("20 matrices", text)
+        text = self.run_command("bench", "step", "--shape", "4x9", "--methods", "matrix-exp,cayley,householder",
+                                "--repetitions", "1", "--format", "md").stdout
+        self.assertIn("| householder |", text)
+
+    def test_bench_epoch(self):
+        done = self.run_command("bench", "epoch", "--data", "mnist", "--batch", "64", "--steps", "3", "--methods",
+                                "sgd,so,dbn,omdsm,qr+m,cayley-sgd", "--format", "json")
+        rows = {row["method"]: row for row in json.loads(done.stdout)}
+        self.assertEqual(rows["sgd"]["ratio_to_sgd"], 1)
+        self.assertLess(rows["qr+m"]["defect"], 1e-4)
+        self.assertLess(rows["omdsm"]["defect"], 1e-4)
+        self.assertIsNone(rows["so"]["defect"])
+        text = self.run_command("bench", "epoch", "--data", "mnist", "--batch", "64", "--steps", "1", "--methods",
+                                "sgd").stdout
+        self.assertIn("an epoch has 20", text)
+
+    def test_bench_errors(self):
+        for words, part in ((["step", "--shape", "8"], "PxN"), (["step", "--shape", "8x4", "--model", "small"], "excludes"),
+                            (["step", "--methods", "cholesky"], "cholesky-qr"), (["step", "--methods", "dbn"], "--model"),
+                            (["step", "--model", "resnet"], "wrn-28-10"), (["epoch", "--steps", "0"], "--steps"),
+                            (["epoch", "--data", "cifar10"], "data get"), (["step", "--format", "xml"], "--format")):
+            done = subprocess.run([STIEFEL, "bench", *words], capture_output=True, text=True, env=self.env, cwd=self.root)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn(part, done.stderr, words)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

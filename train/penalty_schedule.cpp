@@ -1,0 +1,51 @@
+#include "penalty_schedule.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+
+namespace stiefel::train {
+
+namespace {
+
+/// The number that is the whole text, or NaN.
+double number(const std::string& text) {
+  try {
+    size_t end = 0;
+    const double value = std::stod(text, &end);
+    if (end == text.size()) return value;
+  } catch (const std::logic_error&) {
+  }
+  return std::nan("");
+}
+
+}  // namespace
+
+PenaltySchedule::PenaltySchedule(double first, const std::string& text) : changes_{{0, first}} {
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const auto colon = part.find(':');
+    const double epoch = number(part.substr(0, colon));
+    const double weight = colon == std::string::npos ? std::nan("") : number(part.substr(colon + 1));
+    const bool in_order = changes_.size() == 1 ? epoch >= 0 : epoch > changes_.back().epoch;
+    if (!(in_order && weight >= 0 && std::isfinite(weight) && std::isfinite(epoch))) {
+      throw std::invalid_argument(fmt::format(
+          "--penalty-schedule holds '{}'; it must be EPOCH:WEIGHT,… with rising epochs and weights of 0 "
+          "or more (20:1e-3,50:1e-4)",
+          part));
+    }
+    changes_.push_back({epoch, weight});
+  }
+}
+
+double PenaltySchedule::at(int64_t epoch) const {
+  double weight = changes_.front().weight;
+  for (const auto& change : changes_) {
+    if (static_cast<double>(epoch) >= change.epoch) weight = change.weight;
+  }
+  return weight;
+}
+
+}  // namespace stiefel::train
