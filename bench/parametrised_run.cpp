@@ -18,10 +18,16 @@ class ParametrisedRun : public Run {
       : device_(device), parametrisation_(parametrisation) {
     std::vector<at::Tensor> proxies;
     for (const auto& layer : workload.layers) {
-      const auto& point = start_of(layer, device).point;
-      const auto matrix = layer.batched ? point[0] : point;
-      const auto start = parametrised_start(matrix, parametrisation);
-      for (int64_t i = 0; i < layer.matrices(); ++i) {
+      auto point = start_of(layer, device).point;
+      const bool groups = layer.batched && parametrisation == Parametrisation::kOmdsm;
+      if (groups) {
+        omdsm_.group_size = layer.p();
+        point = point.flatten(0, 1);
+      } else if (layer.batched) {
+        point = point[0];
+      }
+      const auto start = parametrised_start(point, parametrisation);
+      for (int64_t i = 0; i < (groups ? layer.count : layer.matrices()); ++i) {
         // A little way off the start, where a map may be cheaper than it is in training.
         const auto noise = Noise::shared(device).draw(start.proxy.sizes());
         weights_.push_back({(start.proxy + noise / noise.norm()).requires_grad_(), start.base});
@@ -56,7 +62,7 @@ class ParametrisedRun : public Run {
         continue;
       }
       int64_t first = 0;
-      for (const auto rows : omdsm_groups(k.size(0), k.size(1))) {
+      for (const auto rows : omdsm_groups(k.size(0), k.size(1), omdsm_.group_size)) {
         worst = std::max(worst, worst_defect(k.narrow(0, first, rows), false));
         first += rows;
       }
@@ -70,11 +76,12 @@ class ParametrisedRun : public Run {
     at::Tensor base;
   };
   at::Tensor make(const Weight& weight) const {
-    return orthonormal_weight(weight.proxy, parametrisation_, weight.base);
+    return orthonormal_weight(weight.proxy, parametrisation_, weight.base, omdsm_);
   }
 
   at::Device device_;
   Parametrisation parametrisation_;
+  OmdsmOptions omdsm_;
   std::vector<Weight> weights_;
   std::unique_ptr<torch::optim::SGD> optimizer_;
 };

@@ -10,7 +10,8 @@
 namespace stiefel::bench {
 
 /// SGD on the proxies of parametrised weights: a step is the weight's forward and backward pass and the
-/// update. Stacks are stepped matrix by matrix, as layers would be.
+/// update. OMDSM takes a stack of matrices as the groups of one weight; the other maps take it matrix by
+/// matrix, as layers would.
 std::unique_ptr<Run> parametrised_run(const Workload& workload, const at::Device& device,
                                       Parametrisation parametrisation);
 

