@@ -105,6 +105,7 @@ void add_epoch(CLI::App& group) {
   };
   const auto options = std::make_shared<Options>();
   auto& config = options->config;
+  config.model = "small";
   command->add_option("--model", config.model, "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K")
       ->capture_default_str();
   command->add_option("--data", config.data, "data set: fashion-mnist, mnist, cifar10 or cifar100")
@@ -121,7 +122,10 @@ void add_epoch(CLI::App& group) {
     base.device = common.device;
     base.threads = common.threads;
     const auto chosen = bench::with_baselines(bench::choose_contenders(common.methods));
-    train::make_network(base, 1, 10);  // a bad name fails before any work
+    auto probe = base;
+    probe.optim = "sgd";
+    probe.resolve();
+    train::make_network(probe);  // a bad name fails before any work
     set_threads(common.threads);
     bench::Progress progress;
     int64_t steps_per_epoch = 0;

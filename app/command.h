@@ -28,5 +28,6 @@ void add_info(CLI::App& app);
 void add_report(CLI::App& app);
 void add_data(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_unitariness(CLI::App& app);
 
 }  // namespace stiefel::app

@@ -6,6 +6,15 @@
 
 namespace stiefel::app {
 
+namespace {
+
+template <class Value>
+constexpr bool is_optional = false;
+template <class Value>
+constexpr bool is_optional<std::optional<Value>> = true;
+
+}  // namespace
+
 void ConfigOptions::add(CLI::App& command) {
   command_ = &command;
   command.add_option("--config", file_, "TOML file with any of these options; the command line overrides it")
@@ -18,7 +27,7 @@ void ConfigOptions::add(CLI::App& command) {
                        std::string(help) + (value ? " (default: on)" : " (default: off)"));
     } else if constexpr (std::is_same_v<Value, std::vector<double>>) {
       command.add_option(flag, value, help)->delimiter(',');
-    } else if constexpr (std::is_same_v<Value, std::optional<double>>) {
+    } else if constexpr (is_optional<Value>) {
       command.add_option(flag, value, help);
     } else {
       command.add_option(flag, value, help)->capture_default_str();

@@ -30,7 +30,7 @@ void add_eval(CLI::App& app) {
     set_threads(run.config.threads);
     train::Trainer trainer(run.config, options->run, {});
     train::restore(run.checkpoint, trainer.model(), nullptr);
-    const auto result = trainer.evaluate(trainer.test_images());
+    const auto result = trainer.evaluate(train::Task::Part::kTest);
     fmt::print("{} after epoch {}: test loss {:.4f}, test error {:.2f} %\n", run.checkpoint.path.string(),
                run.checkpoint.progress.epoch, result.loss, result.error);
   });

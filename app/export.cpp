@@ -18,7 +18,7 @@ using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// Parameters and buffers by name. A parametrised layer gives its weight in place of what the weight is made
 /// from, so that other programs find a plain network.
-Tensors exported(const models::Classifier& model) {
+Tensors exported(const models::Network& model) {
   const torch::NoGradGuard no_grad;
   Tensors tensors;
   std::set<std::string> replaced;

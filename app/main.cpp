@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   add_report(app);
   add_data(app);
   add_bench(app);
+  add_unitariness(app);
   add_info(app);
   try {
     app.parse(argc, argv);

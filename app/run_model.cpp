@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "data/catalogue.h"
 #include "files/files.h"
 #include "train/network.h"
 
@@ -23,9 +22,8 @@ OpenRun open_run(const std::filesystem::path& folder, bool last) {
   return {config, std::move(*loaded)};
 }
 
-std::shared_ptr<models::Classifier> build_network(const OpenRun& run) {
-  const auto& facts = data::facts_of(run.config.data);
-  auto model = train::make_network(run.config, facts.channels(), facts.classes);
+std::shared_ptr<models::Network> build_network(const OpenRun& run) {
+  auto model = train::make_network(run.config);
   train::restore(run.checkpoint, *model, nullptr);
   model->eval();
   return model;

@@ -19,6 +19,6 @@ struct OpenRun {
 OpenRun open_run(const std::filesystem::path& folder, bool last);
 
 /// The network of a run with its trained weights, on the CPU; needs no data set.
-std::shared_ptr<models::Classifier> build_network(const OpenRun& run);
+std::shared_ptr<models::Network> build_network(const OpenRun& run);
 
 }  // namespace stiefel::app

@@ -8,6 +8,8 @@
 
 #include "command.h"
 #include "config_options.h"
+#include "data/catalogue.h"
+#include "data/places.h"
 #include "files/files.h"
 #include "threads.h"
 #include "train/display.h"
@@ -43,7 +45,7 @@ void describe(train::Trainer& trainer, const train::Config& config, const fs::pa
   int64_t values = 0;
   for (const auto& weight : trainer.split().manifold) values += weight.numel();
   fmt::print("{} on {} with {}: {} parameters, {} in {} orthonormal matrices; into {}\n", config.model,
-             config.data, config.method_name(), models::parameter_count(trainer.model()), values,
+             config.task_name(), config.method_name(), models::parameter_count(trainer.model()), values,
              trainer.split().manifold.size(), folder.string());
 }
 
@@ -55,6 +57,7 @@ void finish(train::Trainer& trainer, const fs::path& folder) {
                outcome.signal == SIGINT ? "Ctrl-C" : "SIGTERM", folder.string());
     throw Exit{128 + outcome.signal};
   }
+  if (outcome.best_epoch) fmt::print("no epoch bettered epoch {}: stopping early\n", *outcome.best_epoch);
   fmt::print("done; see it with: stiefel report {}\n", folder.string());
 }
 
@@ -68,12 +71,12 @@ void add_train(CLI::App& app, const Context& context) {
   options->add(*command);
   command->callback([=, &context] {
     const auto config = options->resolved();
-    const fs::path folder = out->empty() ? fmt::format("runs/{}-{}-{}-{}", config.data, config.model,
+    const fs::path folder = out->empty() ? fmt::format("runs/{}-{}-{}-{}", config.task_name(), config.model,
                                                        config.method_name(), config.seed)
                                          : *out;
     set_threads(config.threads);
-    train::make_network(config, 1, 10);  // a bad name fails before any work
-    data::locate(data::facts_of(config.data), config.data_dir);
+    train::make_network(config);  // a bad name fails before any work
+    if (config.needs_data()) data::locate(data::facts_of(config.data), config.data_dir);
     claim(folder);
     try {
       train::Trainer trainer(config, folder, context.command);

@@ -14,7 +14,10 @@ enum class Purpose : uint64_t {
   kSplit = 3,
   kDropout = 4,
   kInitialisation = 5,
-  kPenalty = 6
+  kPenalty = 6,
+  kPixelOrder = 7,
+  kSequences = 8,
+  kTestSequences = 9
 };
 
 /// The output function of splitmix64 (Steele, Lea & Flood 2014): a bijection in which every bit of the

@@ -13,11 +13,6 @@
 
 namespace stiefel::models {
 
-torch::nn::AnyModule Classifier::add(const std::string& name, torch::nn::AnyModule layer) {
-  register_module(name, layer.ptr());
-  return layer;
-}
-
 void initialise(torch::nn::Module& root) {
   const torch::NoGradGuard no_grad;
   for (const auto& module : root.modules(/*include_self=*/false)) {
@@ -29,20 +24,13 @@ void initialise(torch::nn::Module& root) {
   }
 }
 
-int64_t parameter_count(const torch::nn::Module& module) {
-  int64_t count = 0;
-  for (const auto& parameter : module.parameters()) count += parameter.numel();
-  return count;
-}
-
 std::vector<std::string> classifier_names() { return {"small", "vgg-13", "vgg-16", "vgg-19", "wrn-D-K"}; }
 
-std::shared_ptr<Classifier> make_classifier(const std::string& name, const Shape& shape,
-                                            const Layers& layers) {
+std::shared_ptr<Network> make_classifier(const std::string& name, const Shape& shape, const Layers& layers) {
   if (shape.dropout != 0 && name.rfind("wrn-", 0) != 0) {
     throw std::invalid_argument("the network '" + name + "' has no dropout; only Wide ResNets (wrn-D-K) do");
   }
-  std::shared_ptr<Classifier> net;
+  std::shared_ptr<Network> net;
   std::smatch match;
   if (name == "small") {
     net = std::make_shared<SmallNet>(shape, layers);

@@ -5,7 +5,7 @@
 namespace stiefel::models {
 
 /// Four convolutions and a linear layer: small enough for a laptop, with every kind of layer the others have.
-class SmallNet : public Classifier {
+class SmallNet : public Network {
  public:
   SmallNet(const Shape& shape, const Layers& layers);
   torch::Tensor forward(torch::Tensor images) override;

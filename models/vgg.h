@@ -9,7 +9,7 @@ namespace stiefel::models {
 /// VGG with batch normalisation for 32×32 images (Simonyan and Zisserman 2015): five stages of 3×3
 /// convolutions, each followed by normalisation and ReLU and each stage by a 2×2 maximum, then one linear
 /// layer.
-class Vgg : public Classifier {
+class Vgg : public Network {
  public:
   /// `depth` is 13, 16 or 19, counted as in the original with its three linear layers.
   Vgg(int64_t depth, const Shape& shape, const Layers& layers);

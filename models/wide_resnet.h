@@ -22,7 +22,7 @@ class BasicBlock : public torch::nn::Module {
 
 /// Wide residual network d-k for 32×32 images (Zagoruyko and Komodakis 2016): three groups of (d − 4)/6 basic
 /// blocks, 16k, 32k and 64k wide.
-class WideResNet : public Classifier {
+class WideResNet : public Network {
  public:
   WideResNet(int64_t depth, int64_t width, const Shape& shape, const Layers& layers);
   torch::Tensor forward(torch::Tensor images) override;

@@ -83,6 +83,11 @@ at::Tensor hermitian(const at::Tensor& a) { return part(a, 1); }
 at::Tensor skew(const at::Tensor& a) { return part(a, -1); }
 
 at::Tensor frobenius(const at::Tensor& a) {
+  if (a.is_complex()) {
+    // LibTorch's norm of complex numbers is seventy times slower than that of their parts.
+    const auto parts = at::view_as_real(a.resolve_conj());
+    return at::linalg_vector_norm(parts, 2, at::IntArrayRef({-3, -2, -1})).to(at::kDouble);
+  }
   return at::linalg_vector_norm(a, 2, at::IntArrayRef({-2, -1})).to(at::kDouble);
 }
 

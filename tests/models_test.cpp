@@ -69,7 +69,7 @@ int64_t count_layers(const torch::nn::Module& net) {
 }
 
 /// Scores for a small batch, and a gradient for every parameter.
-void expect_trains(stiefel::models::Classifier& net, const std::string& what) {
+void expect_trains(stiefel::models::Network& net, const std::string& what) {
   const auto scores = net.forward(torch::randn({4, 3, 32, 32}));
   EXPECT_EQ(scores.sizes(), (std::vector<int64_t>{4, 7})) << what;
   scores.square().sum().backward();

@@ -39,6 +39,7 @@ struct Disturb {
   void operator()(const char*, double& value, const char*) const { value = value / 3 + 0.1; }
   void operator()(const char*, bool& value, const char*) const { value = !value; }
   void operator()(const char*, std::optional<double>& value, const char*) const { value = 1.0 / 3; }
+  void operator()(const char*, std::optional<int64_t>& value, const char*) const { value = 17; }
   void operator()(const char*, std::vector<double>& value, const char*) const { value = {1, 2.5, 1.0 / 7}; }
 };
 
@@ -231,7 +232,7 @@ struct Tiny {
     for (auto& optimizer : optimisers) optimizer->step();
   }
   Config config;
-  std::shared_ptr<stiefel::models::Classifier> model;
+  std::shared_ptr<stiefel::models::Network> model;
   Optimisers optimisers;
 };
 

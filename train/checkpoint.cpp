@@ -36,7 +36,8 @@ unsigned long checksum(const char* data, size_t size) {
 nlohmann::json to_json(const Progress& p) {
   return {{"epoch", p.epoch},       {"step", p.step},   {"total_steps", p.total_steps},
           {"loss_sum", p.loss_sum}, {"wrong", p.wrong}, {"epoch_seconds", p.epoch_seconds},
-          {"seconds", p.seconds},   {"best", p.best},   {"history", p.history}};
+          {"seconds", p.seconds},   {"best", p.best},   {"best_epoch", p.best_epoch},
+          {"history", p.history}};
 }
 
 Progress progress_from(const nlohmann::json& json) {
@@ -49,6 +50,7 @@ Progress progress_from(const nlohmann::json& json) {
   p.epoch_seconds = json.at("epoch_seconds");
   p.seconds = json.at("seconds");
   p.best = json.at("best");
+  p.best_epoch = json.value("best_epoch", int64_t{0});
   p.history = json.at("history").get<std::vector<EpochMetrics>>();
   return p;
 }

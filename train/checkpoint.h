@@ -22,6 +22,7 @@ struct Progress {
   double epoch_seconds = 0;
   double seconds = 0;   ///< of training over all finished epochs
   double best = 1e300;  ///< the lowest error that chose a best checkpoint
+  int64_t best_epoch = 0;
   std::vector<EpochMetrics> history;
 };
 

@@ -11,7 +11,9 @@
 
 #include "data/catalogue.h"
 #include "methods.h"
+#include "models/recurrent_net.h"
 #include "penalty_schedule.h"
+#include "task.h"
 
 namespace stiefel::train {
 
@@ -33,7 +35,10 @@ std::string write(int64_t value) { return fmt::format("{}", value); }
 std::string write(bool value) { return value ? "true" : "false"; }
 std::string write(const std::string& value) { return quote(value); }
 std::string write(const std::vector<double>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
-std::string write(const std::optional<double>& value) { return value ? write(*value) : std::string(); }
+template <class Value>
+std::string write(const std::optional<Value>& value) {
+  return value ? write(*value) : std::string();
+}
 
 [[noreturn]] void unreadable(const std::string& name, const std::string& text, const char* kind) {
   throw std::invalid_argument(fmt::format("{} = {}: expected {}", name, text, kind));
@@ -64,9 +69,6 @@ const std::string& only(const std::string& name, const std::vector<std::string>&
 void read(const std::string& name, const std::vector<std::string>& words, double& value) {
   value = to_double(name, only(name, words));
 }
-void read(const std::string& name, const std::vector<std::string>& words, std::optional<double>& value) {
-  value = to_double(name, only(name, words));
-}
 void read(const std::string& name, const std::vector<std::string>& words, std::string& value) {
   value = words.empty() ? "" : only(name, words);
 }
@@ -79,6 +81,11 @@ void read(const std::string& name, const std::vector<std::string>& words, int64_
   } catch (const std::logic_error&) {
   }
   unreadable(name, text, "a whole number");
+}
+template <class Value>
+void read(const std::string& name, const std::vector<std::string>& words, std::optional<Value>& value) {
+  value.emplace();
+  read(name, words, *value);
 }
 void read(const std::string& name, const std::vector<std::string>& words, bool& value) {
   const auto& text = only(name, words);
@@ -98,6 +105,50 @@ void check_one_of(const std::string& value, const std::vector<std::string>& allo
                   const std::string& name) {
   check(std::find(allowed.begin(), allowed.end(), value) != allowed.end(), name, "'" + value + "'",
         fmt::format("one of {}", fmt::join(allowed, ", ")));
+}
+
+/// The task, its network and what trains it.
+void resolve_task(Config& config, const Method& method) {
+  check_one_of(config.task, task_names(), "task");
+  const bool sequence = is_sequence_task(config.task);
+  if (config.model == "auto") config.model = sequence ? "urnn-116" : "small";
+  if (config.rest == "auto") config.rest = sequence ? "rmsprop" : "sgd";
+  check_one_of(config.rest, {"sgd", "adam", "rmsprop"}, "rest");
+  check_range(config.clip, 0, 1e12, "clip", "0 or more");
+  check_range(static_cast<double>(config.length), 2, 1e6, "length", "between 2 and 1000000");
+  const bool recurrent = models::is_recurrent(config.model);
+  const auto refuse = [&](const std::string& why) { throw std::invalid_argument(why); };
+  if (sequence && !recurrent) {
+    refuse(fmt::format("--model {} is for images; --task {} takes urnn-N, ornn-N or rnn-N (urnn-116)",
+                       config.model, config.task));
+  }
+  if (!sequence && recurrent) {
+    refuse(fmt::format("--model {} is for sequences; add --task pixel, copying or adding", config.model));
+  }
+  if (config.permuted && config.task != "pixel") refuse("--permuted has no meaning without --task pixel");
+  if (config.rms_scaled && !method.retraction) {
+    refuse(
+        fmt::format("--rms-scaled has no meaning with --optim {}; it goes with a retraction (cayley-closed)",
+                    config.optim));
+  }
+  if (!sequence) return;
+  const bool plain = config.model[0] == 'r';
+  if (plain && method.constrained) {
+    refuse(fmt::format(
+        "--model {} is a plain network; train it with --optim adam or sgd, or choose urnn-N or ornn-N",
+        config.model));
+  }
+  if (!plain && !method.constrained) {
+    refuse(fmt::format(
+        "--optim {} does not keep the matrix of {} on the manifold; choose cayley-sgd, cayley-adam or a "
+        "retraction, or the plain network rnn-N",
+        config.optim, config.model));
+  }
+  if (config.is_parametrised() || config.normalisation != "batch" || config.has_penalty() ||
+      config.dropout > 0) {
+    refuse("--weights, --normalisation, --penalty and --dropout are for images, not for --task " +
+           config.task);
+  }
 }
 
 /// The soft constraints and the parametrisations, which go with Euclidean optimisers only.
@@ -136,6 +187,12 @@ void resolve_constraints(const Config& config, const Method& method) {
 
 }  // namespace
 
+std::string Config::task_name() const {
+  if (!needs_data()) return task + "-" + std::to_string(length);
+  if (task == "image") return data;
+  return (permuted ? "permuted-" : "pixel-") + data;
+}
+
 std::string Config::method_name() const {
   auto name = optim;
   if (find_method(optim).retraction && momentum.value_or(0) > 0) name += "+m";
@@ -149,13 +206,16 @@ void Config::resolve() {
   const double most = 1e12;
   data::facts_of(data);
   const Method& method = find_method(optim);
+  resolve_task(*this, method);
+  const bool sequence = is_sequence_task(task);
   check_range(static_cast<double>(epochs), 1, 1e6, "epochs", "between 1 and 1000000");
   check_range(static_cast<double>(batch), 1, 1e6, "batch", "between 1 and 1000000");
   check(seed >= 0, "seed", write(seed), "0 or more");
-  if (!lr) lr = method.lr;
+  if (!lr) lr = sequence ? method.sequence_lr : method.lr;
   check_range(*lr, 0, most, "lr", "0 or more");
   if (method.constrained) {
-    if (!lr_manifold) lr_manifold = method.lr_manifold;
+    const double of_sequence = task == "pixel" ? method.pixel_lr_manifold : method.memory_lr_manifold;
+    if (!lr_manifold) lr_manifold = sequence ? of_sequence : method.lr_manifold;
     check_range(*lr_manifold, 0, most, "lr-manifold", "0 or more");
   } else if (lr_manifold) {
     throw std::invalid_argument(
@@ -165,10 +225,12 @@ void Config::resolve() {
   }
   if (!momentum && !method.retraction) momentum = 0.9;
   if (momentum) check(*momentum >= 0 && *momentum < 1, "momentum", write(momentum), "in [0, 1)");
-  check_range(weight_decay, 0, most, "weight-decay", "0 or more");
+  if (!weight_decay) weight_decay = sequence ? 0 : 5e-4;
+  check_range(*weight_decay, 0, most, "weight-decay", "0 or more");
   check(beta1 >= 0 && beta1 < 1, "beta1", write(beta1), "in [0, 1)");
   if (!beta2) beta2 = method.beta2;
   check(*beta2 >= 0 && *beta2 < 1, "beta2", write(*beta2), "in [0, 1)");
+  if (schedule == "auto") schedule = sequence ? "constant" : "multi-step";
   check_one_of(schedule, {"multi-step", "cosine", "constant"}, "schedule");
   if (schedule == "multi-step") {
     const auto total = static_cast<double>(epochs);
@@ -186,7 +248,10 @@ void Config::resolve() {
   check_one_of(augment, {"auto", "none", "flip", "flip-crop"}, "augment");
   if (augment == "auto") augment = data.rfind("cifar", 0) == 0 ? "flip-crop" : "none";
   check(dropout >= 0 && dropout < 1, "dropout", write(dropout), "in [0, 1)");
-  check(validation >= 0, "validation", write(validation), "0 or more");
+  if (!validation) validation = task == "pixel" ? 5000 : 0;
+  check(*validation >= 0, "validation", write(validation), "0 or more");
+  check(*validation == 0 || needs_data(), "validation", write(validation), "0 with --task " + task);
+  check(patience >= 0, "patience", write(patience), "0 or more");
   check_one_of(device, {"auto", "cpu", "cuda"}, "device");
   check_range(static_cast<double>(threads), 0, 4096, "threads", "between 0 and 4096");
   check_range(static_cast<double>(checkpoint_every), 1, 1e6, "checkpoint-every", "1 or more");

@@ -13,9 +13,10 @@ namespace stiefel::train {
 /// so adding an option is adding a member and a line there. Names are those of the command line without the
 /// dashes.
 struct Config {
+  std::string task = "image";
   std::string data = "fashion-mnist";
   std::string data_dir;
-  std::string model = "small";
+  std::string model = "auto";
   std::string optim = "cayley-sgd";
   int64_t epochs = 200;
   int64_t batch = 128;
@@ -25,10 +26,12 @@ struct Config {
   std::optional<double> lr_manifold;
   std::optional<double> momentum;
   bool nesterov = true;
-  double weight_decay = 5e-4;
+  std::optional<double> weight_decay;
   double beta1 = 0.9;
   std::optional<double> beta2;
-  std::string schedule = "multi-step";
+  std::string rest = "auto";
+  double clip = 0;
+  std::string schedule = "auto";
   std::vector<double> drops;
   double drop_factor = 0.2;
   double warm_up = 0;
@@ -37,6 +40,7 @@ struct Config {
   bool exact = false;
   std::string norm = "frobenius";
   bool polish = true;
+  bool rms_scaled = false;
   double q = 0.5;
 
   std::string penalty = "none";
@@ -49,7 +53,10 @@ struct Config {
 
   std::string augment = "auto";
   double dropout = 0;
-  int64_t validation = 0;
+  bool permuted = false;
+  int64_t length = 100;
+  std::optional<int64_t> validation;
+  int64_t patience = 0;
 
   std::string device = "auto";
   int64_t threads = 0;
@@ -60,9 +67,13 @@ struct Config {
   /// Calls visitor(name, member, help) for each option in the order of the help text.
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& visitor) {
+    visitor("task", self.task, "image, or a sequence: pixel (images a pixel at a time), copying or adding");
     visitor("data", self.data, "data set: fashion-mnist, mnist, cifar10 or cifar100");
     visitor("data-dir", self.data_dir, "where to look for it first, before $STIEFEL_DATA and the cache");
-    visitor("model", self.model, "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K (wrn-28-10)");
+    visitor(
+        "model", self.model,
+        "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K (wrn-28-10) for images; urnn-N, ornn-N or rnn-N "
+        "(urnn-116) for sequences; auto: small or urnn-116");
     visitor(
         "optim", self.optim,
         "optimiser: sgd, adam, cayley-sgd, cayley-adam, or a retraction: polar, polar-ns, qr, cholesky-qr, "
@@ -77,10 +88,17 @@ struct Config {
         "of sgd and cayley-sgd (default 0.9); a retraction's orthonormal weights have it only when given");
     visitor("nesterov", self.nesterov, "Nesterov momentum for Euclidean parameters under sgd and cayley-sgd");
     visitor("weight-decay", self.weight_decay,
-            "of Euclidean matrices; none on biases, normalisation and orthonormal weights");
+            "of Euclidean matrices (default: 0.0005, and 0 for sequences); none on biases, normalisation and "
+            "orthonormal weights");
     visitor("beta1", self.beta1, "of adam and cayley-adam");
     visitor("beta2", self.beta2, "of adam (default 0.999) and cayley-adam (default 0.99)");
-    visitor("schedule", self.schedule, "of the rates: multi-step, cosine or constant");
+    visitor("rest", self.rest,
+            "what trains the parameters beside orthonormal ones: sgd, adam or rmsprop; auto: sgd for images, "
+            "rmsprop for sequences");
+    visitor("clip", self.clip, "the most that the norm of the Euclidean gradients may be; 0: any");
+    visitor(
+        "schedule", self.schedule,
+        "of the rates: multi-step, cosine or constant; auto: multi-step for images, constant for sequences");
     visitor("drops", self.drops,
             "epochs at which multi-step drops the rates (default: 30, 60 and 80 % of them)");
     visitor("drop-factor", self.drop_factor, "what multi-step multiplies them by");
@@ -90,6 +108,8 @@ struct Config {
     visitor("norm", self.norm, "of the skew matrix in the bound on the step: frobenius, one or spectral");
     visitor("polish", self.polish,
             "corrections that keep the weights orthonormal; without, the paper's to the letter");
+    visitor("rms-scaled", self.rms_scaled,
+            "divide a retraction's gradient by its running root mean square, as the first uRNN did");
     visitor("q", self.q, "contraction factor of the iteration");
     visitor("penalty", self.penalty,
             "soft constraint on convolutions under sgd or adam: none, so, dso or srip");
@@ -106,8 +126,12 @@ struct Config {
     visitor("normalisation", self.normalisation, "batch, or dbn, which also decorrelates the channels");
     visitor("augment", self.augment, "auto (flip-crop for CIFAR, none otherwise), none, flip or flip-crop");
     visitor("dropout", self.dropout, "in the blocks of a Wide ResNet");
-    visitor("validation", self.validation,
-            "training images set aside; the best checkpoint is then chosen by them");
+    visitor("permuted", self.permuted, "read the pixels of --task pixel in a fixed random order");
+    visitor("length", self.length, "blanks of --task copying, or numbers of --task adding");
+    visitor(
+        "validation", self.validation,
+        "training images set aside, by which the best checkpoint is chosen (default: 0, and 5000 for pixel)");
+    visitor("patience", self.patience, "epochs without a better one after which a run ends; 0: never");
     visitor("device", self.device, "auto, cpu or cuda");
     visitor("threads", self.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
     visitor("channels-last", self.channels_last, "memory layout of images and convolutions");
@@ -117,7 +141,16 @@ struct Config {
 
   /// Whether weights are orthonormal by the way they are parametrised.
   bool is_parametrised() const { return weights != "plain"; }
+
+  /// Whether the task reads a data set.
+  bool needs_data() const { return task == "image" || task == "pixel"; }
   bool has_penalty() const { return penalty != "none"; }
+
+  /// What is learned, in one word: the data set, or the task that needs none.
+  std::string task_name() const;
+
+  /// β₂ of torch's ADAM, where it trains the parameters beside orthonormal ones too.
+  double beta2_of_adam() const { return optim == "adam" ? *beta2 : 0.999; }
 
   /// The method in one word: the optimiser and what is added to it, as in sgd+so, sgd+omdsm or qr+m.
   std::string method_name() const;

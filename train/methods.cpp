@@ -6,9 +6,12 @@
 #include <stiefel/optim/cayley_sgd.h>
 #include <stiefel/optim/retraction_sgd.h>
 #include <torch/optim/adam.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 #include <stdexcept>
+
+#include "rms_scaling.h"
 
 namespace stiefel::train {
 
@@ -38,13 +41,32 @@ std::vector<at::Tensor> all_of(const ParameterSplit& split) {
   return all;
 }
 
-/// SGD with Nesterov momentum, which is also what trains the Euclidean parameters beside orthonormal ones.
+/// SGD with Nesterov momentum.
 std::unique_ptr<Optimizer> sgd(const std::vector<at::Tensor>& parameters, const Config& config) {
   const double momentum = config.momentum.value_or(0.9);
   const auto plain =
       torch::optim::SGDOptions(*config.lr).momentum(momentum).nesterov(config.nesterov && momentum > 0);
-  const auto decaying = torch::optim::SGDOptions(plain).weight_decay(config.weight_decay);
+  const auto decaying = torch::optim::SGDOptions(plain).weight_decay(*config.weight_decay);
   return std::make_unique<torch::optim::SGD>(euclidean_groups(parameters, decaying, plain), plain);
+}
+
+std::unique_ptr<Optimizer> adam(const std::vector<at::Tensor>& parameters, const Config& config) {
+  const auto plain = torch::optim::AdamOptions(*config.lr).betas({config.beta1, config.beta2_of_adam()});
+  const auto decaying = torch::optim::AdamOptions(plain).weight_decay(*config.weight_decay);
+  return std::make_unique<torch::optim::Adam>(euclidean_groups(parameters, decaying, plain), plain);
+}
+
+std::unique_ptr<Optimizer> rmsprop(const std::vector<at::Tensor>& parameters, const Config& config) {
+  const auto plain = torch::optim::RMSpropOptions(*config.lr).alpha(0.9);
+  const auto decaying = torch::optim::RMSpropOptions(plain).weight_decay(*config.weight_decay);
+  return std::make_unique<torch::optim::RMSprop>(euclidean_groups(parameters, decaying, plain), plain);
+}
+
+/// What trains the Euclidean parameters beside orthonormal ones.
+std::unique_ptr<Optimizer> rest(const std::vector<at::Tensor>& parameters, const Config& config) {
+  if (config.rest == "adam") return adam(parameters, config);
+  if (config.rest == "rmsprop") return rmsprop(parameters, config);
+  return sgd(parameters, config);
 }
 
 /// What the two Cayley optimisers are told in common.
@@ -65,11 +87,8 @@ Optimisers make_sgd(const ParameterSplit& split, const Config& config) {
 }
 
 Optimisers make_adam(const ParameterSplit& split, const Config& config) {
-  const auto plain = torch::optim::AdamOptions(*config.lr).betas({config.beta1, *config.beta2});
-  const auto decaying = torch::optim::AdamOptions(plain).weight_decay(config.weight_decay);
   Optimisers result;
-  result.push_back(
-      std::make_unique<torch::optim::Adam>(euclidean_groups(all_of(split), decaying, plain), plain));
+  result.push_back(adam(all_of(split), config));
   return result;
 }
 
@@ -77,7 +96,7 @@ Optimisers make_cayley_sgd(const ParameterSplit& split, const Config& config) {
   Optimisers result;
   const auto options = on_manifold<CayleySGDOptions>(config).momentum(*config.momentum);
   result.push_back(std::make_unique<CayleySGD>(split.manifold, options));
-  result.push_back(sgd(split.euclidean, config));
+  result.push_back(rest(split.euclidean, config));
   return result;
 }
 
@@ -85,7 +104,7 @@ Optimisers make_cayley_adam(const ParameterSplit& split, const Config& config) {
   Optimisers result;
   const auto options = on_manifold<CayleyAdamOptions>(config).betas({config.beta1, *config.beta2});
   result.push_back(std::make_unique<CayleyAdam>(split.manifold, options));
-  result.push_back(sgd(split.euclidean, config));
+  result.push_back(rest(split.euclidean, config));
   return result;
 }
 
@@ -96,6 +115,9 @@ Method retraction(std::string name, Retraction policy = {}) {
           0.01,
           0.2,
           0.999,
+          1e-3,
+          1e-5,
+          1e-3,
           true,
           true,
           [policy](const ParameterSplit& split, const Config& config) {
@@ -103,8 +125,9 @@ Method retraction(std::string name, Retraction policy = {}) {
                                      .momentum(config.momentum.value_or(0))
                                      .retraction(policy);
             Optimisers result;
+            if (config.rms_scaled) result.push_back(std::make_unique<RmsScaling>(split.manifold));
             result.push_back(std::make_unique<RetractionSGD<Retraction>>(split.manifold, options));
-            result.push_back(sgd(split.euclidean, config));
+            result.push_back(rest(split.euclidean, config));
             return result;
           }};
 }
@@ -113,11 +136,11 @@ Method retraction(std::string name, Retraction policy = {}) {
 
 const std::vector<Method>& methods() {
   static const std::vector<Method> all{
-      // name, rate, rate on the manifold, β₂, constrained, a retraction, how to make it
-      {"sgd", 0.1, 0, 0.999, false, false, make_sgd},
-      {"adam", 0.001, 0, 0.999, false, false, make_adam},
-      {"cayley-sgd", 0.01, 0.2, 0.99, true, false, make_cayley_sgd},
-      {"cayley-adam", 0.01, 0.4, 0.99, true, false, make_cayley_adam},
+      // name, rate, rate on the manifold, β₂, the three rates for sequences, constrained, a retraction, maker
+      {"sgd", 0.1, 0, 0.999, 0.1, 0, 0, false, false, make_sgd},
+      {"adam", 0.001, 0, 0.999, 0.001, 0, 0, false, false, make_adam},
+      {"cayley-sgd", 0.01, 0.2, 0.99, 0.001, 1e-5, 1e-3, true, false, make_cayley_sgd},
+      {"cayley-adam", 0.01, 0.4, 0.99, 0.001, 0.01, 0.01, true, false, make_cayley_adam},
       retraction<Polar>("polar"),
       retraction<Polar>("polar-ns", {Polar::By::kNewtonSchulz}),
       retraction<Qr>("qr"),

@@ -19,10 +19,13 @@ using Optimisers = std::vector<std::unique_ptr<torch::optim::Optimizer>>;
 /// it a line in methods().
 struct Method {
   std::string name;
-  double lr;           ///< the default rate of Euclidean parameters
-  double lr_manifold;  ///< of orthonormal weights, where it has any
-  double beta2;        ///< ADAM's, for those that have it
-  bool constrained;    ///< whether it keeps weights orthonormal
+  double lr;                  ///< the default rate of Euclidean parameters
+  double lr_manifold;         ///< of orthonormal weights, where it has any
+  double beta2;               ///< ADAM's, for those that have it
+  double sequence_lr;         ///< of Euclidean parameters in recurrent networks
+  double pixel_lr_manifold;   ///< of their unitary matrix where the task is pixels,
+  double memory_lr_manifold;  ///< and where it is copying or adding, whose gradients are small
+  bool constrained;           ///< whether it keeps weights orthonormal
   bool retraction;  ///< whether it is a retraction, whose orthonormal weights have momentum only when asked
   std::function<Optimisers(const ParameterSplit&, const Config&)> make;
 };

@@ -1,14 +1,32 @@
 #include "network.h"
 
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "models/classifier.h"
+#include "models/recurrent_net.h"
+#include "task.h"
+
 namespace stiefel::train {
 
-std::shared_ptr<models::Classifier> make_network(const Config& config, int64_t channels, int64_t classes) {
+namespace {
+
+std::shared_ptr<models::Network> make_image_network(const Config& config, const TaskShape& shape) {
   models::ConstrainedLayers::Choice choice;
   if (config.is_parametrised()) choice.weights = parametrisation_from_string(config.weights);
   choice.group_size = config.group_size;
   choice.decorrelated = config.normalisation == "dbn";
-  return models::make_classifier(config.model, {channels, classes, config.dropout},
+  return models::make_classifier(config.model, {shape.inputs, shape.outputs, config.dropout},
                                  models::ConstrainedLayers(choice));
+}
+
+}  // namespace
+
+std::shared_ptr<models::Network> make_network(const Config& config) {
+  const auto shape = shape_of(config);
+  if (!is_sequence_task(config.task)) return make_image_network(config, shape);
+  return models::make_recurrent(config.model, {shape.inputs, shape.outputs, shape.every_step});
 }
 
 }  // namespace stiefel::train

@@ -3,11 +3,12 @@
 #include <memory>
 
 #include "config.h"
-#include "models/classifier.h"
+#include "models/network.h"
 
 namespace stiefel::train {
 
-/// The network that a config describes, with its layers, for images of so many channels and classes.
-std::shared_ptr<models::Classifier> make_network(const Config& config, int64_t channels, int64_t classes);
+/// The network that a config describes, for its task, with its layers. Throws std::invalid_argument where the
+/// network does not suit the task.
+std::shared_ptr<models::Network> make_network(const Config& config);
 
 }  // namespace stiefel::train

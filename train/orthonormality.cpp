@@ -2,7 +2,6 @@
 
 #include <stiefel/manifold.h>
 #include <stiefel/nn/parametrised.h>
-#include <stiefel/parameters.h>
 
 #include "methods.h"
 
@@ -12,7 +11,7 @@ bool constrains_weights(const Config& config) {
   return find_method(config.optim).constrained || config.is_parametrised() || config.has_penalty();
 }
 
-std::vector<ConstrainedWeight> measure_orthonormality(const models::Classifier& model, const Config& config) {
+std::vector<ConstrainedWeight> measure_orthonormality(const models::Network& model, const Config& config) {
   std::vector<ConstrainedWeight> all;
   if (!constrains_weights(config)) return all;
   if (config.is_parametrised()) {
@@ -24,7 +23,7 @@ std::vector<ConstrainedWeight> measure_orthonormality(const models::Classifier& 
     }
     return all;
   }
-  const auto split = split_parameters(model);
+  const auto split = model.split();
   for (size_t i = 0; i < split.manifold.size(); ++i) {
     const MatrixView view(split.manifold[i]);
     all.push_back({split.manifold_names[i], view.p(), view.n(), defect(split.manifold[i]).item<double>()});

@@ -21,6 +21,6 @@ struct ConstrainedWeight {
 bool constrains_weights(const Config& config);
 
 /// Measures every such weight of a network.
-std::vector<ConstrainedWeight> measure_orthonormality(const models::Classifier& model, const Config& config);
+std::vector<ConstrainedWeight> measure_orthonormality(const models::Network& model, const Config& config);
 
 }  // namespace stiefel::train

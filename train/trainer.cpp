@@ -2,10 +2,9 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <stiefel/init.h>
 #include <stiefel/manifold.h>
 #include <torch/cuda.h>
-#include <torch/nn/functional/loss.h>
+#include <torch/nn/utils/clip_grad.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -35,25 +34,17 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-data::Augment augment_of(const std::string& name) { return {name != "none", name == "flip-crop"}; }
-
-at::MemoryFormat format_of(const Config& config) {
-  return config.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-}
-
 /// The network with its weights drawn by the seed and, for a constrained method, orthonormal where they go on
 /// the manifold.
-std::shared_ptr<models::Classifier> build_model(const Config& config, const data::Dataset& dataset,
-                                                const torch::Device& device) {
+std::shared_ptr<models::Network> build_model(const Config& config, const torch::Device& device) {
   torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
-  auto model = make_network(config, dataset.train.pixels.size(1), dataset.classes);
-  if (find_method(config.optim).constrained) {
-    for (auto& weight : split_parameters(*model).manifold) init::haar_(weight);
-  }
+  auto model = make_network(config);
+  if (find_method(config.optim).constrained) model->place_on_manifold();
   model->to(device);
   const torch::NoGradGuard no_grad;
+  const auto format = config.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   for (auto& parameter : model->parameters()) {
-    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format_of(config)));
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format));
   }
   return model;
 }
@@ -65,23 +56,6 @@ Factor factor_of(const Config& config) {
   return config.warm_up > 0 ? product({warm_up(config.warm_up), factor}) : factor;
 }
 
-/// The part that is trained on and the part set aside.
-struct Parts {
-  data::Images train;
-  data::Images validation;
-};
-
-Parts split_images(const data::Dataset& dataset, const Config& config) {
-  const auto all = dataset.train.pixels.size(0);
-  if (config.validation == 0) return {dataset.train, {}};
-  if (config.validation >= all) {
-    throw std::invalid_argument(fmt::format("--validation is {}, but {} has only {} training images",
-                                            config.validation, config.data, all));
-  }
-  const auto parts = data::split(dataset.train, config.validation, static_cast<uint64_t>(config.seed));
-  return {parts.train, parts.validation};
-}
-
 }  // namespace
 
 Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command)
@@ -89,22 +63,11 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       folder_(std::move(folder)),
       command_(std::move(command)),
       device_(choose_device(config.device)),
-      dataset_(data::load(config.data, config.data_dir)),
-      train_(split_images(dataset_, config).train, data::normalisation_of(dataset_.train), device_,
-             format_of(config)),
-      test_(dataset_.test, data::normalisation_of(dataset_.train), device_, format_of(config)),
-      model_(build_model(config, dataset_, device_)),
-      split_(split_parameters(*model_)),
+      task_(make_task(config, device_)),
+      model_(build_model(config, device_)),
+      split_(model_->split()),
       checkpoints_(folder_),
       started_(timestamp()) {
-  if (config_.validation > 0) {
-    validation_.emplace(split_images(dataset_, config).validation, data::normalisation_of(dataset_.train),
-                        device_, format_of(config));
-  }
-  if (steps_per_epoch() == 0) {
-    throw std::invalid_argument(
-        fmt::format("--batch is {}, but there are only {} training images", config_.batch, train_.size()));
-  }
   if (config_.has_penalty()) {
     penalty_ = PenaltyTerm{penalty_from_string(config_.penalty), split_.manifold,
                            PenaltySchedule(*config_.penalty_weight, config_.penalty_schedule)};
@@ -131,24 +94,24 @@ void Trainer::apply_schedule(double time) {
   for (size_t i = 0; i < optimisers_.size(); ++i) schedules_[i].apply(*optimisers_[i], time);
 }
 
-void Trainer::one_step(const at::Tensor& order, int64_t step) {
+void Trainer::one_step(int64_t step) {
   const auto seed = static_cast<uint64_t>(config_.seed);
   const auto epoch = progress_.epoch;
   apply_schedule(static_cast<double>(epoch) +
                  (config_.schedule == "cosine" || config_.warm_up > 0
                       ? static_cast<double>(step) / static_cast<double>(steps_per_epoch())
                       : 0));
-  const auto picked = order.narrow(0, step * config_.batch, config_.batch);
-  const auto batch = train_.batch(picked, augment_of(config_.augment), seed, epoch, step);
+  const auto batch = task_->batch(epoch, step);
   if (config_.dropout > 0) torch::manual_seed(data::mix(seed, epoch, step, data::Purpose::kDropout));
   for (auto& optimizer : optimisers_) optimizer->zero_grad();
-  const auto scores = model_->forward(batch.images);
-  const auto loss = torch::nn::functional::cross_entropy(scores, batch.labels);
+  const auto scores = model_->forward(batch.inputs);
+  const auto loss = task_->loss(scores, batch.targets);
   (penalty_ ? loss + penalty(step) : loss).backward();
+  if (config_.clip > 0) torch::nn::utils::clip_grad_norm_(split_.euclidean, config_.clip);
   for (auto& optimizer : optimisers_) optimizer->step();
   const torch::NoGradGuard no_grad;
   loss_sum_.add_(loss.detach());
-  wrong_.add_(scores.argmax(1).ne(batch.labels).sum());
+  wrong_.add_(task_->wrong(scores, batch.targets));
 }
 
 at::Tensor Trainer::penalty(int64_t step) {
@@ -165,13 +128,12 @@ at::Tensor Trainer::penalty(int64_t step) {
 
 void Trainer::train_epoch(Display& display) {
   model_->train();
-  const auto order = train_.epoch_order(static_cast<uint64_t>(config_.seed), progress_.epoch);
   const auto steps = steps_per_epoch();
   const auto start = Clock::now();
   const double before = progress_.epoch_seconds;
   const int64_t first = progress_.step;
   while (progress_.step < steps && InterruptGuard::signal() == 0) {
-    one_step(order, progress_.step);
+    one_step(progress_.step);
     ++progress_.step;
     ++progress_.total_steps;
     progress_.epoch_seconds = before + seconds_since(start);
@@ -180,8 +142,10 @@ void Trainer::train_epoch(Display& display) {
       const auto seen = static_cast<double>(config_.batch);
       const double rate = static_cast<double>(progress_.step - first) / seconds_since(start);
       const auto left = static_cast<double>((config_.epochs - progress_.epoch) * steps - progress_.step);
-      display.update(progress_.epoch + 1, progress_.step, loss_sum_.item<double>() / done,
-                     100 * wrong_.item<double>() / (done * seen), rate * seen, left / rate);
+      display.update(
+          progress_.epoch + 1, progress_.step, loss_sum_.item<double>() / done,
+          100 * wrong_.item<double>() / (done * seen * static_cast<double>(task_->answers_per_item())),
+          rate * seen, left / rate);
     }
   }
   progress_.loss_sum = loss_sum_.item<double>();  // waits for the device, so the time below is whole
@@ -197,35 +161,33 @@ std::vector<double> Trainer::time_steps(int64_t count) {
       ++progress_.epoch;
       progress_.step = 0;
     }
-    const auto order = train_.epoch_order(static_cast<uint64_t>(config_.seed), progress_.epoch);
     if (device_.is_cuda()) torch::cuda::synchronize();
     const auto start = Clock::now();
-    one_step(order, progress_.step++);
+    one_step(progress_.step++);
     if (device_.is_cuda()) torch::cuda::synchronize();
     seconds.push_back(seconds_since(start));
   }
   return seconds;
 }
 
-Evaluation Trainer::evaluate(const data::DeviceImages& images) {
+Evaluation Trainer::evaluate(Task::Part part) {
   const torch::NoGradGuard no_grad;
   model_->eval();
-  const int64_t batch = 500;
+  const int64_t size = task_->size(part);
+  const int64_t most = task_->evaluation_batch();
   double loss = 0;
   int64_t wrong = 0;
-  for (int64_t at = 0; at < images.size(); at += batch) {
-    const auto picked =
-        torch::arange(at, std::min(at + batch, images.size()), at::TensorOptions(at::kLong).device(device_));
-    const auto part = images.batch(picked, data::Augment{}, 0, 0, 0);
-    const auto scores = model_->forward(part.images);
-    loss += torch::nn::functional::cross_entropy(
-                scores, part.labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
-                .item<double>();
-    wrong += scores.argmax(1).ne(part.labels).sum().item<int64_t>();
+  for (int64_t at = 0; at < size; at += most) {
+    const int64_t end = std::min(at + most, size);
+    const auto items = task_->items(part, at, end);
+    const auto scores = model_->forward(items.inputs);
+    loss += task_->loss(scores, items.targets).item<double>() * static_cast<double>(end - at);
+    wrong += task_->wrong(scores, items.targets).item<int64_t>();
   }
   model_->train();
-  const auto count = static_cast<double>(images.size());
-  return {loss / count, 100 * static_cast<double>(wrong) / count};
+  const auto count = static_cast<double>(size);
+  return {loss / count,
+          100 * static_cast<double>(wrong) / (count * static_cast<double>(task_->answers_per_item()))};
 }
 
 std::vector<double> Trainer::measure_defects() const {
@@ -241,18 +203,20 @@ EpochMetrics Trainer::finish_epoch() {
   m.epoch = ++progress_.epoch;
   m.step = progress_.total_steps;
   m.train_loss = progress_.loss_sum / steps;
-  m.train_error = 100 * static_cast<double>(progress_.wrong) / images;
+  m.train_error =
+      100 * static_cast<double>(progress_.wrong) / (images * static_cast<double>(task_->answers_per_item()));
   m.epoch_seconds = progress_.epoch_seconds;
   progress_.seconds += progress_.epoch_seconds;
   m.seconds = progress_.seconds;
   m.images_per_second = images / m.epoch_seconds;
-  const auto test = evaluate(test_);
+  const auto test = evaluate(Task::Part::kTest);
   m.test_loss = test.loss;
   m.test_error = test.error;
-  if (validation_) m.validation_error = evaluate(*validation_).error;
+  if (task_->size(Task::Part::kValidation) > 0) m.validation_error = evaluate(Task::Part::kValidation).error;
   m.rate_euclidean = optimisers_.back()->param_groups()[0].options().get_lr();
   if (!split_.manifold.empty()) {
-    m.rate_manifold = optimisers_.front()->param_groups()[0].options().get_lr();
+    // The last but one: the rest comes last, and a scaling of gradients may come first.
+    m.rate_manifold = optimisers_[optimisers_.size() - 2]->param_groups()[0].options().get_lr();
   }
   if (const auto defects = measure_defects(); !defects.empty()) {
     m.defect_max = *std::max_element(defects.begin(), defects.end());
@@ -284,7 +248,8 @@ void Trainer::write_record(const std::string& status) const {
                               {"started", started_},
                               {"seconds", progress_.seconds + progress_.epoch_seconds},
                               {"seed", config_.seed},
-                              {"data", config_.data},
+                              {"task", config_.task},
+                              {"data", config_.task_name()},
                               {"model", config_.model},
                               {"optim", config_.method_name()},
                               {"parameters", models::parameter_count(*model_)},
@@ -313,20 +278,24 @@ Outcome Trainer::run() {
       display.clear();
       checkpoint(false);
       write_record("interrupted");
-      return {signal};
+      return {signal, {}};
     }
     const auto metrics = finish_epoch();
     progress_.history.push_back(metrics);
     display.finish_epoch(metrics);
     const double error = metrics.validation_error.value_or(metrics.test_error);
     const bool best = error < progress_.best;
-    if (best) progress_.best = error;
+    if (best) {
+      progress_.best = error;
+      progress_.best_epoch = progress_.epoch;
+    }
+    const bool enough = config_.patience > 0 && progress_.epoch - progress_.best_epoch >= config_.patience;
+    const bool last = enough || progress_.epoch == config_.epochs;
     write_metrics(folder_, progress_.history);
     if (config_.tensorboard) write_tensorboard(folder_, progress_.history, started);
-    if (progress_.epoch % config_.checkpoint_every == 0 || progress_.epoch == config_.epochs || best) {
-      checkpoint(best);
-    }
-    write_record(progress_.epoch == config_.epochs ? "finished" : "running");
+    if (progress_.epoch % config_.checkpoint_every == 0 || last || best) checkpoint(best);
+    write_record(last ? "finished" : "running");
+    if (enough) return {0, progress_.best_epoch};
   }
   return {};
 }

@@ -11,27 +11,28 @@
 
 #include "checkpoint.h"
 #include "config.h"
-#include "data/dataset.h"
-#include "data/device_images.h"
 #include "methods.h"
-#include "models/classifier.h"
+#include "models/network.h"
 #include "penalty_schedule.h"
+#include "task.h"
 
 namespace stiefel::train {
 
 /// How a run ended.
 struct Outcome {
-  int signal = 0;  ///< the signal that stopped it, or 0 when it is finished
+  int signal = 0;                     ///< the signal that stopped it, or 0 when it is finished
+  std::optional<int64_t> best_epoch;  ///< where it ended early: the epoch that nothing after it bettered
 };
 
-/// Loss and error of a network over a set of images.
+/// Loss and error of a network over a set of items.
 struct Evaluation {
   double loss = 0;
   double error = 0;  ///< per cent
 };
 
-/// One training run: the data on the device, the network, its optimisers and where it stands. Everything
-/// random is a function of the seed, the epoch and the step, so a checkpoint holds no generator's state.
+/// One training run: the task with its data on the device, the network, its optimisers and where it stands.
+/// Everything random is a function of the seed, the epoch and the step, so a checkpoint holds no generator's
+/// state.
 class Trainer {
  public:
   /// Builds everything from a resolved config; `folder` is the run's.
@@ -46,15 +47,14 @@ class Trainer {
   /// Takes training steps from where the run stands, writing nothing, and returns the seconds of each; for
   /// benchmarks.
   std::vector<double> time_steps(int64_t count);
-  int64_t steps_per_epoch() const { return train_.size() / config_.batch; }
+  int64_t steps_per_epoch() const { return task_->steps_per_epoch(); }
 
   /// ‖XᴴX − I‖_F of every weight that the method constrains.
   std::vector<double> measure_defects() const;
 
-  Evaluation evaluate(const data::DeviceImages& images);
-  const data::DeviceImages& test_images() const { return test_; }
+  Evaluation evaluate(Task::Part part);
 
-  models::Classifier& model() { return *model_; }
+  models::Network& model() { return *model_; }
   const ParameterSplit& split() const { return split_; }
 
  private:
@@ -66,7 +66,7 @@ class Trainer {
   };
 
   void train_epoch(class Display& display);
-  void one_step(const at::Tensor& order, int64_t step);
+  void one_step(int64_t step);
   at::Tensor penalty(int64_t step);
   EpochMetrics finish_epoch();
   void apply_schedule(double time);
@@ -77,11 +77,8 @@ class Trainer {
   std::filesystem::path folder_;
   std::vector<std::string> command_;
   torch::Device device_;
-  data::Dataset dataset_;
-  data::DeviceImages train_;
-  std::optional<data::DeviceImages> validation_;
-  data::DeviceImages test_;
-  std::shared_ptr<models::Classifier> model_;
+  std::unique_ptr<Task> task_;
+  std::shared_ptr<models::Network> model_;
   ParameterSplit split_;
   std::optional<PenaltyTerm> penalty_;
   Optimisers optimisers_;

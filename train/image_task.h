@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+
+#include "data/dataset.h"
+#include "data/device_images.h"
+#include "task.h"
+
+namespace stiefel::train {
+
+/// A data set's images divided as a run divides them.
+struct Parts {
+  data::Images train;
+  data::Images validation;  ///< empty where none is set aside
+  data::Images test;
+};
+
+/// Throws std::invalid_argument where more images are to be set aside than there are, or where what is left
+/// does not fill a batch.
+Parts divide(const data::Dataset& dataset, const Config& config);
+
+/// Classification of whole images, augmented and normalised on the device.
+class ImageTask : public Task {
+ public:
+  ImageTask(const Config& config, const at::Device& device);
+
+  int64_t steps_per_epoch() const override { return train_.size() / config_.batch; }
+  Batch batch(int64_t epoch, int64_t step) override;
+  int64_t size(Part part) const override;
+  Batch items(Part part, int64_t from, int64_t to) const override;
+
+ private:
+  ImageTask(const Config& config, const at::Device& device, const data::Dataset& dataset);
+  ImageTask(const Config& config, const at::Device& device, const Parts& parts,
+            const data::Normalisation& normalisation);
+
+  Config config_;
+  data::DeviceImages train_;
+  data::DeviceImages test_;
+  std::optional<data::DeviceImages> validation_;
+  int64_t epoch_ = -1;  // whose order is at hand
+  at::Tensor order_;
+};
+
+}  // namespace stiefel::train

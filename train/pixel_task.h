@@ -1,0 +1,32 @@
+#pragma once
+
+#include "image_task.h"
+
+namespace stiefel::train {
+
+/// Classification of grey images that are read one pixel at a time, from 0 to 1, row by row or in a fixed
+/// random order (`permuted`): sequences (N, 784, 1) for 28×28 images.
+class PixelTask : public Task {
+ public:
+  PixelTask(const Config& config, const at::Device& device);
+
+  int64_t steps_per_epoch() const override { return train_.labels.size(0) / config_.batch; }
+  Batch batch(int64_t epoch, int64_t step) override;
+  int64_t size(Part part) const override;
+  Batch items(Part part, int64_t from, int64_t to) const override;
+
+ private:
+  /// Images as bytes on the device, (N, pixels), their pixels in the order in which they are read.
+  struct Sequences {
+    at::Tensor pixels;
+    at::Tensor labels;
+  };
+  const Sequences& part_of(Part part) const { return part == Part::kTest ? test_ : validation_; }
+
+  Config config_;
+  Sequences train_, validation_, test_;
+  int64_t epoch_ = -1;
+  at::Tensor order_;
+};
+
+}  // namespace stiefel::train
