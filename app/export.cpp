@@ -30,7 +30,10 @@ Tensors exported(const models::Network& model) {
   }
   const auto add = [&](const auto& named) {
     for (const auto& item : named) {
-      if (replaced.count(item.key()) == 0) tensors.emplace_back(item.key(), item.value());
+      if (replaced.count(item.key()) > 0) continue;
+      // The format has no complex numbers that every reader knows: pairs of reals, a last dimension of 2.
+      const auto& value = item.value();
+      tensors.emplace_back(item.key(), value.is_complex() ? at::view_as_real(value) : value);
     }
   };
   add(model.named_parameters());

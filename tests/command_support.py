@@ -4,10 +4,12 @@ import json
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 STIEFEL = os.path.abspath(sys.argv[1])
@@ -103,3 +105,19 @@ class CommandTest(unittest.TestCase):
     def weights(self, name):
         self.run_command("export", name, "--last", "-o", f"{name}.safetensors")
         return read_safetensors(f"{self.root}/{name}.safetensors")[1]
+
+    def expect_resumed_equals_straight(self, name, words, step):
+        """Runs words(FOLDER) twice, once killed when the checkpoint of that step is there, in the middle of the next
+        epoch, and resumed: both must end the same."""
+        straight, killed = "straight-" + name, "killed-" + name
+        self.run_command(*words(straight))
+        child = subprocess.Popen([STIEFEL, *words(killed)], env=self.env, cwd=self.root, stdout=subprocess.DEVNULL)
+        checkpoint = f"{self.root}/{killed}/step-{step:09}.ckpt"
+        until = time.time() + 120
+        while not os.path.exists(checkpoint) and child.poll() is None and time.time() < until:
+            time.sleep(0.001)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        self.run_command("resume", killed)
+        self.assertEqual(self.metrics(killed), self.metrics(straight))
+        self.assertEqual(self.weights(killed), self.weights(straight))

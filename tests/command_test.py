@@ -43,18 +43,7 @@ class Command(CommandTest):
 
     def test_resumed_after_kill_equals_straight(self):
         for optim in ("cayley-sgd", "cayley-adam", "sgd"):
-            self.train("straight-" + optim, "--optim", optim)
-            words = [STIEFEL, *self.words("killed-" + optim, "--optim", optim)]
-            child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.DEVNULL)
-            second = f"{self.root}/killed-{optim}/step-000000040.ckpt"
-            until = time.time() + 120
-            while not os.path.exists(second) and child.poll() is None and time.time() < until:
-                time.sleep(0.002)
-            child.send_signal(signal.SIGKILL)  # in the middle of the third epoch
-            child.wait()
-            self.run_command("resume", "killed-" + optim)
-            self.assertEqual(self.metrics("killed-" + optim), self.metrics("straight-" + optim))
-            self.assertEqual(self.weights("killed-" + optim), self.weights("straight-" + optim))
+            self.expect_resumed_equals_straight(optim, lambda name: self.words(name, "--optim", optim), 40)
 
     def test_interrupt_writes_a_checkpoint_and_says_how_to_go_on(self):
         self.train("whole", "--optim", "cayley-adam", epochs=6)

@@ -6,11 +6,8 @@ import csv
 import io
 import json
 import math
-import os
-import signal
 import subprocess
 import sys
-import time
 import unittest
 
 from command_support import STIEFEL, CommandTest, read_text
@@ -88,19 +85,8 @@ class Comparison(CommandTest):
         cases = {"qr": ["--optim", "qr", "--momentum", "0.9"],
                  "srip": ["--optim", "sgd", "--penalty", "srip", "--penalty-weight", "0.1", "--penalty-schedule", "2:0.01"],
                  "built": ["--optim", "sgd", "--weights", "omdsm", "--normalisation", "dbn"]}
-        for name, words in cases.items():
-            self.train("straight-" + name, *words)
-            child = subprocess.Popen([STIEFEL, *self.words("killed-" + name, *words)], env=self.env, cwd=self.root,
-                                     stdout=subprocess.DEVNULL)
-            second = f"{self.root}/killed-{name}/step-000000040.ckpt"
-            until = time.time() + 120
-            while not os.path.exists(second) and child.poll() is None and time.time() < until:
-                time.sleep(0.002)
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-            self.run_command("resume", "killed-" + name)
-            self.assertEqual(self.metrics("killed-" + name), self.metrics("straight-" + name))
-            self.assertEqual(self.weights("killed-" + name), self.weights("straight-" + name))
+        for case, more in cases.items():
+            self.expect_resumed_equals_straight(case, lambda name: self.words(name, *more), 40)
 
     def test_bench_step(self):
         done = self.run_command("bench", "step", "--shape", "8x40", "--repetitions", "3", "--format", "json")

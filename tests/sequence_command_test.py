@@ -4,14 +4,10 @@
 """
 import json
 import math
-import os
-import signal
-import subprocess
 import sys
-import time
 import unittest
 
-from command_support import STIEFEL, CommandTest, read_text
+from command_support import CommandTest, read_text
 
 
 class Sequences(CommandTest):
@@ -58,20 +54,10 @@ class Sequences(CommandTest):
     def test_resumed_after_kill_equals_straight(self):
         cases = {"sgd": ["--optim", "cayley-sgd"], "adam": ["--optim", "cayley-adam", "--rest", "adam"],
                  "scaled": ["--optim", "cayley-closed", "--rms-scaled"]}
-        for name, more in cases.items():
-            words = ["--model", "urnn-16", *more]
-            self.sequence("straight-" + name, *words, epochs=4)
-            child = subprocess.Popen(
-                [STIEFEL, "train", "--task", "copying", "--length", "30", "--batch", "32", "--epochs", "4", "--device",
-                 "cpu", "--out", "killed-" + name, *words], env=self.env, cwd=self.root, stdout=subprocess.DEVNULL)
-            second = f"{self.root}/killed-{name}/step-000000200.ckpt"
-            until = time.time() + 120
-            while not os.path.exists(second) and child.poll() is None and time.time() < until:
-                time.sleep(0.001)
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-            self.run_command("resume", "killed-" + name)
-            self.assertEqual(self.metrics("killed-" + name), self.metrics("straight-" + name))
+        for case, more in cases.items():
+            self.expect_resumed_equals_straight(
+                case, lambda name: ["train", "--task", "copying", "--length", "30", "--batch", "32", "--epochs", "4",
+                                    "--device", "cpu", "--model", "urnn-16", "--out", name, *more], 200)
 
     def test_early_stopping(self):
         # A rate of nothing learns nothing, so no epoch betters the first.
