@@ -128,15 +128,14 @@ void add_epoch(CLI::App& group) {
     train::make_network(probe);  // a bad name fails before any work
     set_threads(common.threads);
     bench::Progress progress;
-    int64_t steps_per_epoch = 0;
-    const auto rows = bench::compare_epochs(
-        chosen, base, options->steps, [&](const std::string& what) { progress.now(what); }, steps_per_epoch);
+    const auto rows = bench::compare_epochs(chosen, base, options->steps,
+                                            [&](const std::string& what) { progress.now(what); });
     progress.done();
     if (common.for_people()) {
       fmt::print(
           "a training step of {} on {}, batch {}, {}, {} threads, medians of {} steps; an epoch has {}\n\n",
           base.model, base.data, base.batch, train::choose_device(common.device).str(), at::get_num_threads(),
-          options->steps, steps_per_epoch);
+          options->steps, rows.front().steps_per_epoch);
     }
     fmt::print("{}", bench::format_rows(bench::only(rows, common.methods), common.format));
   });

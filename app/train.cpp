@@ -116,6 +116,7 @@ void add_resume(CLI::App& app, const Context& context) {
       auto here = config;
       // These do not change the run's course, or may be extended.
       stored.epochs = here.epochs;
+      stored.patience = here.patience;
       stored.threads = here.threads;
       stored.data_dir = here.data_dir;
       stored.tensorboard = here.tensorboard;
@@ -125,6 +126,13 @@ void add_resume(CLI::App& app, const Context& context) {
         throw std::runtime_error(fmt::format("{} was written with another config; these differ from {}: {}",
                                              loaded->path.string(), (folder / "config.toml").string(),
                                              fmt::join(different, ", ")));
+      }
+      if (loaded->progress.has_stalled(config.patience)) {
+        fmt::print(
+            "{} is finished: it stopped early, epoch {} was its best; raise patience in its config.toml to "
+            "go on\n",
+            folder.string(), loaded->progress.best_epoch);
+        return;
       }
       if (loaded->progress.epoch >= config.epochs) {
         fmt::print("{} is finished: {} of {} epochs\n", folder.string(), loaded->progress.epoch,

@@ -93,8 +93,7 @@ std::vector<Row> compare_steps(const std::vector<Contender>& contenders, const S
 }
 
 std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const train::Config& base,
-                                int64_t steps, const std::function<void(const std::string&)>& progress,
-                                int64_t& steps_per_epoch) {
+                                int64_t steps, const std::function<void(const std::string&)>& progress) {
   std::vector<Row> rows;
   for (const auto& contender : contenders) {
     progress(contender.name);
@@ -109,7 +108,7 @@ std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const 
       const auto defects = trainer.measure_defects();
       if (!defects.empty()) row.defect = *std::max_element(defects.begin(), defects.end());
     }
-    steps_per_epoch = trainer.steps_per_epoch();
+    row.steps_per_epoch = trainer.steps_per_epoch();
     rows.push_back(row);
   }
   fill_ratios(rows);

@@ -24,6 +24,7 @@ struct Row {
   double defect = kUnknown;  ///< the largest ‖XᵀX − I‖_F after the timed steps; NaN without a constraint
   std::string operations;
   std::string lacks;
+  int64_t steps_per_epoch = 0;  ///< of whole training steps; 0 for the step alone
 };
 
 /// Median and interquartile range, from seconds to milliseconds.
@@ -39,10 +40,8 @@ std::vector<Row> compare_steps(const std::vector<Contender>& contenders, const S
                                const std::function<void(const std::string&)>& progress);
 
 /// The same for whole training steps, `steps` of them after two to warm up, one contender after the other.
-/// `steps_per_epoch` receives the number that an epoch has.
 std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const train::Config& base,
-                                int64_t steps, const std::function<void(const std::string&)>& progress,
-                                int64_t& steps_per_epoch);
+                                int64_t steps, const std::function<void(const std::string&)>& progress);
 
 /// The rows without what was only measured for the ratios' sake.
 std::vector<Row> only(const std::vector<Row>& rows, const std::vector<std::string>& names);

@@ -55,12 +55,14 @@ std::string as_markdown(const std::vector<Row>& rows) {
 }
 
 std::string as_csv(const std::vector<Row>& rows) {
-  std::string text = "method,median_ms,spread_ms,ratio_to_sgd,ratio_to_cayley_sgd,defect,operations,lacks\n";
+  std::string text =
+      "method,median_ms,spread_ms,ratio_to_sgd,ratio_to_cayley_sgd,defect,operations,lacks,steps_per_epoch\n";
   const auto number = [](double value) { return std::isnan(value) ? "" : fmt::format("{}", value); };
   for (const auto& row : rows) {
-    text += fmt::format("{},{},{},{},{},{},\"{}\",\"{}\"\n", row.method, number(row.median_ms),
+    text += fmt::format("{},{},{},{},{},{},\"{}\",\"{}\",{}\n", row.method, number(row.median_ms),
                         number(row.spread_ms), number(row.ratio_to_sgd), number(row.ratio_to_cayley_sgd),
-                        number(row.defect), row.operations, row.lacks);
+                        number(row.defect), row.operations, row.lacks,
+                        row.steps_per_epoch > 0 ? std::to_string(row.steps_per_epoch) : "");
   }
   return text;
 }
@@ -71,14 +73,16 @@ std::string as_json(const std::vector<Row>& rows) {
   };
   auto all = nlohmann::ordered_json::array();
   for (const auto& row : rows) {
-    all.push_back({{"method", row.method},
-                   {"median_ms", number(row.median_ms)},
-                   {"spread_ms", number(row.spread_ms)},
-                   {"ratio_to_sgd", number(row.ratio_to_sgd)},
-                   {"ratio_to_cayley_sgd", number(row.ratio_to_cayley_sgd)},
-                   {"defect", number(row.defect)},
-                   {"operations", row.operations},
-                   {"lacks", row.lacks}});
+    nlohmann::ordered_json one{{"method", row.method},
+                               {"median_ms", number(row.median_ms)},
+                               {"spread_ms", number(row.spread_ms)},
+                               {"ratio_to_sgd", number(row.ratio_to_sgd)},
+                               {"ratio_to_cayley_sgd", number(row.ratio_to_cayley_sgd)},
+                               {"defect", number(row.defect)},
+                               {"operations", row.operations},
+                               {"lacks", row.lacks}};
+    if (row.steps_per_epoch > 0) one["steps_per_epoch"] = row.steps_per_epoch;
+    all.push_back(one);
   }
   return all.dump(2) + "\n";
 }

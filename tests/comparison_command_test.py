@@ -121,6 +121,7 @@ class Comparison(CommandTest):
         self.assertLess(rows["qr+m"]["defect"], 1e-4)
         self.assertLess(rows["omdsm"]["defect"], 1e-4)
         self.assertIsNone(rows["so"]["defect"])
+        self.assertEqual(rows["sgd"]["steps_per_epoch"], 20)
         text = self.run_command("bench", "epoch", "--data", "mnist", "--batch", "64", "--steps", "1", "--methods",
                                 "sgd").stdout
         self.assertIn("an epoch has 20", text)

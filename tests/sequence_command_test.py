@@ -65,6 +65,8 @@ class Sequences(CommandTest):
         self.assertEqual(len(self.metrics("still")), 3)
         self.assertIn("stopping early", done.stdout)
         self.assertEqual(json.loads(read_text(self.root + "/still/run.json"))["status"], "finished")
+        self.assertIn("stopped early", self.run_command("resume", "still").stdout)
+        self.assertEqual(len(self.metrics("still")), 3)
 
     def test_unitariness(self):
         text = self.run_command("unitariness", "--task", "copying", "--length", "20", "--model", "urnn-16", "--iterations",

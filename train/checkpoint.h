@@ -24,6 +24,11 @@ struct Progress {
   double best = 1e300;  ///< the lowest error that chose a best checkpoint
   int64_t best_epoch = 0;
   std::vector<EpochMetrics> history;
+
+  /// Whether so many epochs have brought nothing better; never where `patience` is 0.
+  bool has_stalled(int64_t patience) const {
+    return patience > 0 && step == 0 && epoch - best_epoch >= patience;
+  }
 };
 
 /// A checkpoint is one file: a line that says what it is, the length and the CRC-32 of the rest, and an

@@ -289,7 +289,7 @@ Outcome Trainer::run() {
       progress_.best = error;
       progress_.best_epoch = progress_.epoch;
     }
-    const bool enough = config_.patience > 0 && progress_.epoch - progress_.best_epoch >= config_.patience;
+    const bool enough = progress_.has_stalled(config_.patience);
     const bool last = enough || progress_.epoch == config_.epochs;
     write_metrics(folder_, progress_.history);
     if (config_.tensorboard) write_tensorboard(folder_, progress_.history, started);
