@@ -10,7 +10,9 @@ namespace {
 
 using at::Tensor;
 using cases::Groups;
+using cases::haar;
 using cases::kTypes;
+using cases::real_dot;
 using stiefel::CurvilinearSearch;
 using stiefel::Manifold;
 using stiefel::RetractionSGDOptions;
@@ -18,16 +20,6 @@ using stiefel::SearchOptions;
 using stiefel::WenYin;
 using support::copy_of;
 using Options = RetractionSGDOptions<WenYin>;
-
-Tensor real_dot(const Tensor& a, const Tensor& b) {
-  const auto product = a.conj() * b;
-  return (product.is_complex() ? at::real(product) : product).sum();
-}
-
-Tensor haar(at::IntArrayRef shape, at::ScalarType type) {
-  auto weight = torch::empty(shape, type);
-  return stiefel::init::haar_(weight);
-}
 
 /// A function of a tall X (n×p), where to start, and its least value.
 struct Problem {

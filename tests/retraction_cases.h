@@ -14,6 +14,18 @@
 namespace cases {
 
 using at::Tensor;
+
+/// A random weight on the manifold.
+inline Tensor haar(at::IntArrayRef shape, at::ScalarType type) {
+  auto weight = torch::empty(shape, type);
+  return stiefel::init::haar_(weight);
+}
+
+/// Re tr AᴴB.
+inline Tensor real_dot(const Tensor& a, const Tensor& b) {
+  const auto product = a.conj() * b;
+  return (product.is_complex() ? at::real(product) : product).sum();
+}
 using Groups = std::vector<torch::optim::OptimizerParamGroup>;
 
 /// ξ, the tangent part of D: D − X ½(XᴴD + DᴴX).

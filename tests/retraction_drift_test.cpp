@@ -9,11 +9,7 @@ namespace {
 
 using at::Tensor;
 using cases::Case;
-
-Tensor haar(at::IntArrayRef shape, at::ScalarType type) {
-  auto weight = torch::empty(shape, type);
-  return stiefel::init::haar_(weight);
-}
+using cases::haar;
 
 using Gradient = std::function<Tensor(const Tensor& weight)>;
 
@@ -103,24 +99,30 @@ TEST(RetractionDrift, GradientsWithALargeNormalPartDoNotPushThemOff) {
   }
 }
 
+/// The defect that is left after 200 steps from a start 1e-4 off the manifold, over what it was.
+double growth(const Case& one, at::ScalarType type, bool normal, double momentum) {
+  const auto gradient =
+      normal ? hostile(40, type) : Gradient([](const Tensor& w) { return torch::randn_like(w); });
+  auto weight = haar({8, 40}, type);
+  weight.add_(torch::randn_like(weight), 4e-6);
+  weight.mul_(1 + 2e-5);
+  const double before = support::defect(weight);
+  EXPECT_NEAR(before, 1e-4, 5e-5);
+  worst_defect(one, weight, gradient, normal ? 0.02 : 0.005, momentum, 200);
+  return support::defect(weight) / before;
+}
+
 TEST(RetractionDrift, AStartOffTheManifoldIsDrawnInOrAtLeastKept) {
   for (const auto& one : cases::all()) {
     for (const double momentum : {0.0, 0.9}) {
       for (const bool normal : {false, true}) {
-        const auto gradient =
-            normal ? hostile(40, at::kFloat) : Gradient([](const Tensor& w) { return torch::randn_like(w); });
-        auto weight = haar({8, 40}, at::kFloat);
-        weight.add_(torch::randn_like(weight), 4e-6);
-        weight.mul_(1 + 2e-5);
-        const double before = support::defect(weight);
-        ASSERT_NEAR(before, 1e-4, 5e-5);
-        worst_defect(one, weight, gradient, normal ? 0.02 : 0.005, momentum, 200);
-        const double after = support::defect(weight);
         SCOPED_TRACE(::testing::Message() << one.name << " momentum " << momentum << " hostile " << normal);
         if (one.repairs) {
-          EXPECT_LT(after, 0.1 * before);
+          EXPECT_LT(growth(one, at::kFloat, normal, momentum), 0.1);
         } else {
-          EXPECT_NEAR(after, before, 0.6 * before);  // rounding adds its own, but nothing grows
+          // An isometry keeps the defect. In double, where rounding adds nothing of its own, to the last
+          // digits.
+          EXPECT_NEAR(growth(one, at::kDouble, normal, momentum), 1, 1e-6);
         }
       }
     }

@@ -7,17 +7,9 @@ namespace {
 
 using at::Tensor;
 using cases::Case;
+using cases::haar;
 using cases::kTypes;
-
-Tensor real_dot(const Tensor& a, const Tensor& b) {
-  const auto product = a.conj() * b;
-  return (product.is_complex() ? at::real(product) : product).sum();
-}
-
-Tensor haar(at::IntArrayRef shape, at::ScalarType type) {
-  auto weight = torch::empty(shape, type);
-  return stiefel::init::haar_(weight);
-}
+using cases::real_dot;
 
 using Objective = std::function<Tensor(const Tensor&)>;
 
