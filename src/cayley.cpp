@@ -26,6 +26,14 @@ Norm norm_from_string(const std::string& name) {
   TORCH_CHECK(false, "stiefel: no norm is called '", name, "'; choose frobenius, one or spectral");
 }
 
+std::string to_string(Precision precision) { return precision == Precision::kFull ? "full" : "mixed"; }
+
+Precision precision_from_string(const std::string& name) {
+  if (name == "full") return Precision::kFull;
+  if (name == "mixed") return Precision::kMixed;
+  TORCH_CHECK(false, "stiefel: no precision is called '", name, "'; choose full or mixed");
+}
+
 void CayleyOptions::validate() const {
   TORCH_CHECK(q > 0 && q < 1, "stiefel: q must lie between 0 and 1, where the iteration contracts; got ", q);
   TORCH_CHECK(eps >= 0 && std::isfinite(eps), "stiefel: eps must be finite and not negative; got ", eps);

@@ -26,6 +26,16 @@ enum class Norm {
   kSpectral,   ///< an estimate of ‖W‖₂ by power iteration with a margin of 10 %
 };
 
+/// The arithmetic of a step on float32 matrices on a GPU. Elsewhere, and for other types and other forms of
+/// the step (closed-form, not polished, another norm than Frobenius, s other than 2), every step is full.
+enum class Precision {
+  kFull,   ///< products in the matrices' own type
+  kMixed,  ///< products on half-precision pieces, arranged so that X stays orthonormal to float32's level
+};
+
+std::string to_string(Precision precision);
+Precision precision_from_string(const std::string& name);
+
 std::string to_string(Norm norm);
 Norm norm_from_string(const std::string& name);
 
@@ -37,12 +47,13 @@ struct CayleyOptions {
   bool exact = false;      ///< the closed form by one p×p solve; then α is the rate, uncapped
   Norm norm = Norm::kFrobenius;
   bool polish = true;  ///< false: the paper's iteration to the letter, which drifts
+  Precision precision = Precision::kFull;
 
   /// Throws c10::Error naming the first value that is out of range.
   void validate() const;
 };
 
-/// One step of Cayley SGD on matrices of one shape, in place: M ← βM + G, projected, and X moves along −M.
+/// One step of Cayley SGD on matrices of any shapes, in place: M ← βM + G, projected, and X moves along −M.
 ///
 /// Each tensor of `points` is (…, p, n): an orthonormal matrix on its smaller side, or a stack of them.
 /// A matrix whose gradient is not finite keeps its point and momentum, and `skipped` (0-dim, integral)

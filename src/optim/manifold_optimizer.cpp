@@ -185,6 +185,12 @@ const at::Tensor& ManifoldOptimizer::Seen::rate_on(const at::Device& device, dou
   return rate;
 }
 
+void ManifoldOptimizer::refresh_rates() {
+  for (size_t i = 0; i < seen_.size(); ++i) {
+    if (seen_[i].rate.defined()) seen_[i].rate_on(seen_[i].rate.device(), options_of(param_groups_[i]).lr());
+  }
+}
+
 at::Tensor& ManifoldOptimizer::skipped_on(const at::Device& device) {
   for (auto& counter : skipped_) {
     if (counter.device() == device) return counter;
@@ -219,8 +225,9 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& se
     const auto point = state.master.defined() ? state.master : parameter.detach();
     const MatrixView view(point, options.batched());
     const auto momentum = momentum_of(options, state, point, view.batch_shape());
-    const Kind kind{view.batch(),          view.p(), view.n(), point.scalar_type(), point.device().type(),
-                    point.device().index()};
+    const bool mixed = mixes_shapes(point.device());
+    const Kind kind{mixed ? 0 : view.batch(), mixed ? 0 : view.p(),  mixed ? 0 : view.n(),
+                    point.scalar_type(),      point.device().type(), point.device().index()};
     auto& bucket = buckets[kind];
     bucket.points.push_back(view(point));
     if (momentum.defined()) bucket.momenta.push_back(view(momentum));

@@ -17,8 +17,9 @@ class CayleyGroupOptions : public GroupOptions {
   bool exact() const { return exact_; }
   Norm norm() const { return norm_; }
   bool polish() const { return polish_; }
+  Precision precision() const { return precision_; }
 
-  CayleyOptions cayley() const { return {q_, eps_, iterations_, exact_, norm_, polish_}; }
+  CayleyOptions cayley() const { return {q_, eps_, iterations_, exact_, norm_, polish_, precision_}; }
 
   /// The paper's iteration to the letter starts anywhere; the entry correction must converge.
   double farthest_start() const override {
@@ -38,6 +39,7 @@ class CayleyGroupOptions : public GroupOptions {
   bool exact_ = false;
   Norm norm_ = Norm::kFrobenius;
   bool polish_ = true;
+  Precision precision_ = Precision::kFull;
 };
 
 /// Their chained setters.
@@ -51,6 +53,7 @@ class ChainedCayleyOptions : public ChainedGroupOptions<Derived, CayleyGroupOpti
   using Base::iterations;
   using Base::norm;
   using Base::polish;
+  using Base::precision;
   using Base::q;
 
   /// ε of the paper's divisions.
@@ -65,6 +68,8 @@ class ChainedCayleyOptions : public ChainedGroupOptions<Derived, CayleyGroupOpti
   STIEFEL_SETTER(Norm, norm)
   /// The corrections that keep the matrix orthonormal; without them the step is the paper's to the letter.
   STIEFEL_SETTER(bool, polish)
+  /// The arithmetic on a GPU: full, or mixed, which is several times faster and as orthonormal.
+  STIEFEL_SETTER(Precision, precision)
 
  protected:
   using Base::Base;

@@ -44,6 +44,11 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   /// manifold; a group added through the base class is checked at the next step all the same.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
+  /// Writes the groups' rates to the devices of their points, where a step reads them. A step does this by
+  /// itself; a step that was captured into a CUDA graph does not, so call it before a replay when a rate has
+  /// changed.
+  void refresh_rates();
+
   /// How often a matrix was left in place because its gradient was not finite.
   int64_t skipped_steps() const;
 
@@ -54,7 +59,8 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   ManifoldOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
                     std::unique_ptr<GroupOptions> defaults);
 
-  /// The matrices of one shape that a group steps together, each tensor (B, p, n).
+  /// The matrices that a group steps together, each tensor (B, p, n): of one shape, or on devices where
+  /// `mixes_shapes` of any.
   struct Bucket {
     std::vector<at::Tensor> points;
     std::vector<at::Tensor> momenta;  // none where the method keeps none
@@ -71,6 +77,9 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   /// keeps none. `batch_shape` is the shape of per-matrix numbers.
   virtual at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point,
                                  at::IntArrayRef batch_shape) = 0;
+
+  /// Whether a bucket on this device may hold matrices of different shapes.
+  virtual bool mixes_shapes(const at::Device&) const { return false; }
 
   /// One step of a bucket on the manifold, and of one Euclidean parameter.
   virtual void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,

@@ -1,0 +1,43 @@
+# What CUDA there is. nvcc alone compiles the kernels, which include no header of LibTorch's; the glue that gives them
+# to LibTorch needs a LibTorch built for CUDA.
+#
+#   STIEFEL_HAS_NVCC     the kernels compile
+#   STIEFEL_HAS_CUDA     the glue compiles too, and the programs use a GPU
+
+set(STIEFEL_CUDA_ARCHITECTURES 90a CACHE STRING "The GPU architectures that the kernels are compiled for")
+option(STIEFEL_CUDA "Compile the CUDA kernels where nvcc is found" ON)
+
+set(STIEFEL_HAS_NVCC OFF)
+set(STIEFEL_HAS_CUDA OFF)
+if(STIEFEL_CUDA)
+  include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
+    set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(STIEFEL_HAS_NVCC ON)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES ${STIEFEL_CUDA_ARCHITECTURES})
+    endif()
+    enable_language(CUDA)
+    set(CMAKE_CUDA_STANDARD 17)
+    # LibTorch adds its own choice of architectures for all CUDA sources; ours have theirs.
+    string(REGEX REPLACE "-gencode[= ]?[^ ]+" "" CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS}")
+    find_package(CUDAToolkit REQUIRED)
+    if(TARGET torch_cuda)
+      set(STIEFEL_HAS_CUDA ON)
+    endif()
+  endif()
+endif()
+message(STATUS "CUDA kernels: ${STIEFEL_HAS_NVCC}; LibTorch with CUDA: ${STIEFEL_HAS_CUDA}")
+
+# A library of plain CUDA sources, without a header of LibTorch's.
+function(stiefel_cuda_library name)
+  add_library(${name} STATIC ${ARGN})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES
+    "${STIEFEL_CUDA_ARCHITECTURES}")
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -lineinfo>)
+  target_link_libraries(${name} PUBLIC CUDA::cudart)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+endfunction()

@@ -1,0 +1,90 @@
+#pragma once
+
+#include "mixed_layout.h"
+#include "tensor_tile.cuh"
+
+/// What the kernels of the mixed step share.
+namespace stiefel::cuda {
+
+// Everything that is stored as halves is scaled by powers of two, so that nothing overflows and nothing that
+// matters is lost below.
+constexpr float kXScale = 64;       // H₁ = 64x, so that only |x| < 1e-6 is subnormal
+constexpr float kRestScale = 2048;  // H₂ = 2048·(64x − H₁)
+constexpr float kUnit = 16384;      // 1 in the p×p matrices of halves, whose entries are at most 1
+constexpr float kMostHalf = 32768;  // a power of two that halves hold
+
+struct Context {
+  const Layout* layouts;
+  char* workspace;
+  Matrix* matrices;
+  State* states;
+  float4* rows;   // of each row: ‖x‖², ‖g‖², ‖m‖², 1/scale of its M₁
+  float* thin;    // of each thin tile: ‖M₁‖²
+  float4* pairs;  // of each pair of small tiles: ‖E‖², ‖Ω‖², ‖Z‖²
+  float* slabs;
+
+  __device__ __half* halves(int64_t offset) const { return reinterpret_cast<__half*>(workspace + offset); }
+  __device__ float* floats(int64_t offset) const { return reinterpret_cast<float*>(workspace + offset); }
+
+  /// As operands: a piece of x or m, and a p×p matrix.
+  __device__ Operand piece(const Layout& l, int which) const {
+    return {halves(l.halves[which]), l.side / kDepth, l.ld / kDepth};
+  }
+  __device__ Operand square(const Layout& l, int64_t offset) const {
+    return {halves(offset), l.side / kDepth, l.side / kDepth};
+  }
+};
+
+/// The largest power of two at most `value`; 1 where value is 0 or not finite.
+__device__ inline float power_below(float value) {
+  if (!(value > 0) || !isfinite(value)) return 1;
+  return exp2f(fminf(fmaxf(floorf(log2f(value) - 1e-5f), -100.f), 100.f));
+}
+
+/// All threads of a block wait for each other.
+struct WholeBlock {
+  static __device__ void meet() { __syncthreads(); }
+  static __device__ int threads() { return blockDim.x; }
+};
+
+/// The sums of a, b and c over the block, or over those of its threads that `Group` names, in every one of
+/// them.
+template <class Group = WholeBlock, class Number>
+__device__ void sum_over_block(Number& a, Number& b, Number& c) {
+  __shared__ Number parts[3][32];
+#pragma unroll
+  for (int d = 16; d > 0; d /= 2) {
+    a += __shfl_xor_sync(~0u, a, d);
+    b += __shfl_xor_sync(~0u, b, d);
+    c += __shfl_xor_sync(~0u, c, d);
+  }
+  Group::meet();
+  if (threadIdx.x % 32 == 0) {
+    parts[0][threadIdx.x / 32] = a;
+    parts[1][threadIdx.x / 32] = b;
+    parts[2][threadIdx.x / 32] = c;
+  }
+  Group::meet();
+  a = b = c = 0;
+  for (int w = 0; w < Group::threads() / 32; ++w) {
+    a += parts[0][w];
+    b += parts[1][w];
+    c += parts[2][w];
+  }
+}
+
+/// ‖M₁‖² of a matrix, as if M₁ were not scaled. All threads of the block must call it.
+__device__ inline double momentum_squared(const Context& c, const Layout& l, const State& state) {
+  double length = 0, zero = 0, none = 0;
+  for (int i = threadIdx.x; i < l.thins; i += blockDim.x) length += c.thin[l.thin + i];
+  sum_over_block(length, zero, none);
+  return length / (static_cast<double>(state.m_scale) * state.m_scale);
+}
+
+/// μ, a power of two at or above ‖M₁‖: in units of it every entry of the p×p matrices is at most 1.
+__device__ inline float unit_of(double squared) {
+  if (!(squared > 0) || !isfinite(squared)) return 1;
+  return exp2f(fminf(fmaxf(ceilf(log2f(static_cast<float>(sqrt(squared))) + 1e-5f), -100.f), 100.f));
+}
+
+}  // namespace stiefel::cuda

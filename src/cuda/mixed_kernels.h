@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "mixed_layout.h"
+
+/// The launches of a mixed step, in the order in which they run; mixed_step.cu says what each computes.
+namespace stiefel::cuda {
+
+struct Context;
+
+/// A list in device memory, one entry a block.
+template <class Entry>
+struct Blocks {
+  const Entry* entries;
+  int count;
+};
+
+/// One row of a matrix.
+struct RowPlace {
+  int matrix;
+  int row;
+};
+
+void split_rows(const Context& c, Blocks<RowPlace> rows, const Recipe& recipe, size_t widest,
+                cudaStream_t stream);
+void multiply_pieces(const Context& c, Blocks<Product> products, cudaStream_t stream);
+void find_normal_part(const Context& c, Blocks<Place> pairs, const Recipe& recipe, cudaStream_t stream);
+void project(const Context& c, Blocks<Place> tiles, const Recipe& recipe, cudaStream_t stream);
+void find_tangent_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream);
+void find_gram_outside(const Context& c, Blocks<Place> pairs, const Recipe& recipe, cudaStream_t stream);
+void multiply_coefficients(const Context& c, Blocks<Place> squares, cudaStream_t stream);
+void finish_coefficients(const Context& c, Blocks<Place> pairs, cudaStream_t stream);
+void move(const Context& c, Blocks<Place> tiles, cudaStream_t stream);
+
+/// Lets the kernels of each file have the shared memory that they ask for. Once a device, before the first
+/// launch.
+cudaError_t allow_split_rows();
+cudaError_t allow_gram_products();
+cudaError_t allow_coefficients();
+cudaError_t allow_projection();
+cudaError_t allow_move();
+
+template <class Kernel>
+cudaError_t allow_shared(Kernel* kernel, int bytes) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+
+}  // namespace stiefel::cuda

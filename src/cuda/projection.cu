@@ -1,0 +1,103 @@
+#include "mixed_kernels.h"
+#include "thin_tiles.cuh"
+
+// M ← decay·M + gain·G − Σ H₁, written, and M₁ of it: the direction from here on.
+
+namespace stiefel::cuda {
+
+namespace {
+
+__global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
+    take_off_normal_part(Context c, const Place* places, Recipe recipe) {
+  const Place place = places[blockIdx.x];
+  const Layout& l = c.layouts[place.matrix];
+  const Matrix a = c.matrices[place.matrix];
+  const State& state = c.states[place.matrix];
+  const int rows = place.row * kBlock, columns = (place.column + ThinTile::team()) * kBlock,
+            across = l.ld / kDepth;
+  const Window of_m(a.m, a.m_row, a.m_column, rows, columns, l);
+  const Window of_g(const_cast<float*>(a.g), a.g_row, a.g_column, rows, columns, l);  // read only
+  ThinTile tile;
+  if (ThinTile::is_producer()) {
+    if (threadIdx.x % 32 == 0)
+      tile.produce({{{c.square(l, l.sigma), place.row * (kBlock / kDepth)}},
+                    c.piece(l, kH1),
+                    place.column * (kBlock / kDepth),
+                    0,
+                    l.side / kDepth});
+    return;
+  }
+  of_m.prefetch();
+  of_g.prefetch();
+  tile.clear();
+  tile.consume(l.side / kDepth);
+  float* staged = stage(tile);
+  const float decay = static_cast<float>(recipe.decay), gain = static_cast<float>(recipe.gain);
+  const float scale = state.m_scale, back = 1 / (scale * kXScale);
+  const bool kept = state.kept;
+  __half* m1 = c.halves(l.halves[kM1]);
+  float length = 0;
+  const auto next_of = [&](float m, float g, float normal) { return decay * m + gain * g - normal * back; };
+  const auto round_quad = [&](int i, int j, const float4& next) {
+    __half halves[4] = {__float2half_rn(next.x * scale), __float2half_rn(next.y * scale),
+                        __float2half_rn(next.z * scale), __float2half_rn(next.w * scale)};
+#pragma unroll
+    for (const __half half : halves) length += __half2float(half) * __half2float(half);
+    *reinterpret_cast<uint2*>(m1 + place_of(rows + i, columns + j, across)) =
+        *reinterpret_cast<uint2*>(halves);
+  };
+  if (of_m.by_quads() && of_g.by_quads()) {
+    for (int base = ThinTile::thread() / 32; base < of_m.rows; base += 4 * kQuadsAtOnce) {
+      float4 m[kQuadsAtOnce], g[kQuadsAtOnce];
+      for_each_quad(of_m, base, [&](int u, int i, int j) {
+        m[u] = quad(of_m.at(i, j));
+        g[u] = quad(of_g.at(i, j));
+      });
+      for_each_quad(of_m, base, [&](int u, int i, int j) {
+        const float4 normal = quad(staged + i * kStagedLd + j);
+        const float4 next = make_float4(next_of(m[u].x, g[u].x, normal.x), next_of(m[u].y, g[u].y, normal.y),
+                                        next_of(m[u].z, g[u].z, normal.z), next_of(m[u].w, g[u].w, normal.w));
+        if (!kept) quad(of_m.at(i, j)) = next;
+        round_quad(i, j, next);
+      });
+    }
+  } else {
+    for (int first = 0; first < singles_of(of_m); first += kTeamThreads * kSinglesAtOnce) {
+      float m[kSinglesAtOnce], g[kSinglesAtOnce];
+      for_each_single(of_m, first, [&](int u, int i, int j) {
+        m[u] = *of_m.at(i, j);
+        g[u] = *of_g.at(i, j);
+      });
+      for_each_single(of_m, first, [&](int u, int i, int j) {
+        float& at = staged[i * kStagedLd + j];
+        at = next_of(m[u], g[u], at);
+        if (!kept) *of_m.at(i, j) = at;
+      });
+    }
+    ThinTile::meet();
+    for (int at = ThinTile::thread() * 4; at < of_m.rows * kBlock; at += kTeamThreads * 4) {
+      const int i = at / kBlock, j = at % kBlock;
+      if (columns + j >= l.ld) continue;
+      float4 next = quad(staged + i * kStagedLd + j);
+      if (j >= of_m.columns) next.x = 0;  // what lies beyond the matrix stays zero
+      if (j + 1 >= of_m.columns) next.y = 0;
+      if (j + 2 >= of_m.columns) next.z = 0;
+      if (j + 3 >= of_m.columns) next.w = 0;
+      round_quad(i, j, next);
+    }
+  }
+  float zero = 0, nothing = 0;
+  sum_over_block<ThinTile>(length, zero, nothing);
+  if (threadIdx.x == 0) c.thin[blockIdx.x] = length;
+}
+
+}  // namespace
+
+cudaError_t allow_projection() { return allow_shared(take_off_normal_part, ThinTile::kSharedBytes); }
+
+void project(const Context& c, Blocks<Place> tiles, const Recipe& recipe, cudaStream_t stream) {
+  take_off_normal_part<<<tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream>>>(
+      c, tiles.entries, recipe);
+}
+
+}  // namespace stiefel::cuda

@@ -1,0 +1,73 @@
+#include "mixed_kernels.h"
+#include "pair_tiles.cuh"
+
+// Ω = ½(S − Sᵀ) and Z = ½(S + Sᵀ) of the direction that is really applied, and T, all in units of μ.
+
+namespace stiefel::cuda {
+
+namespace {
+
+__global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* places) {
+  __shared__ Mirror mirror;
+  const Place place = places[blockIdx.x];
+  const Layout& l = c.layouts[place.matrix];
+  const State& state = c.states[place.matrix];
+  const int rows = place.row * kSmall, columns = place.column * kSmall;
+  Entries s, across, t;
+  gather(s, c, l, l.overlap, rows, columns);
+  gather(across, c, l, l.overlap, columns, rows);
+  gather(t, c, l, l.gram, rows, columns);
+  const float mu = unit_of(momentum_squared(c, l, state));
+  const float s_unit = 1 / (kXScale * state.m_scale * mu);
+  const float t_unit = 1 / (state.m_scale * mu) / (state.m_scale * mu);
+  mirror.exchange(across);
+  Entries omega, z;
+  float omega2 = 0, z2 = 0;
+#pragma unroll
+  for (int k = 0; k < kEntries; ++k) {
+    const bool inside = rows + Mine::row(k) < l.p && columns + Mine::column() < l.p;
+    s[k] = inside ? s[k] * s_unit : 0;
+    across[k] = inside ? across[k] * s_unit : 0;
+    t[k] = inside ? t[k] * t_unit : 0;
+    omega[k] = 0.5f * (s[k] - across[k]);
+    z[k] = 0.5f * (s[k] + across[k]);
+    omega2 += omega[k] * omega[k];
+    z2 += z[k] * z[k];
+    omega[k] *= kUnit;
+    z[k] *= kUnit;
+    s[k] *= kUnit;
+    across[k] *= kUnit;
+  }
+  store(c.halves(l.st), l, rows, columns, across);  // Sᵀ
+  store(c.halves(l.omega), l, rows, columns, omega);
+  store(c.halves(l.z), l, rows, columns, z);
+  store(c.floats(l.t_wide), l, rows, columns, t);
+  const bool apart = place.row != place.column;
+  if (apart) {
+#pragma unroll
+    for (float& value : omega) value = -value;
+    mirror.exchange(s);
+    mirror.exchange(omega);
+    mirror.exchange(z);
+    mirror.exchange(t);
+    store(c.halves(l.st), l, columns, rows, s);
+    store(c.halves(l.omega), l, columns, rows, omega);
+    store(c.halves(l.z), l, columns, rows, z);
+    store(c.floats(l.t_wide), l, columns, rows, t);
+  }
+  float none = 0;
+  sum_over_block(omega2, z2, none);
+  if (threadIdx.x == 0) {
+    float4& pair = c.pairs[l.pair + place.row * (place.row + 1) / 2 + place.column];
+    pair.y = (apart ? 2 : 1) * omega2;
+    pair.z = (apart ? 2 : 1) * z2;
+  }
+}
+
+}  // namespace
+
+void find_tangent_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream) {
+  find<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
+}
+
+}  // namespace stiefel::cuda

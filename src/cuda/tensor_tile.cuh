@@ -1,0 +1,248 @@
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "barrier.cuh"
+#include "warpgroup.cuh"
+
+/// A tile of a half-precision product by one block: operands through shared memory in a pipeline of bulk
+/// copies, products by tensor cores, sums in float32 registers.
+namespace stiefel::cuda {
+
+// Matrices of halves lie in global memory as the matrix units want them in shared memory: block after block
+// of 64×64, row after row of blocks, a block's rows of 128 bytes as chunks of 16 whose place is mixed with
+// the row's number. A stage of a product is then a few contiguous copies.
+constexpr int kDepth = 64;
+constexpr int kBlockHalves = kDepth * kDepth;
+constexpr int kBlockBytes = kBlockHalves * 2;
+constexpr int kTeamThreads = 128;  // four warps, which the matrix instruction takes together
+
+/// Where entry (row, column) lies in a matrix of halves with `across` blocks side by side. Eight entries from
+/// a column that is a multiple of 8 are neighbours.
+__device__ inline int64_t place_of(int row, int column, int across) {
+  return (static_cast<int64_t>(row / kDepth) * across + column / kDepth) * kBlockHalves +
+         row % kDepth * kDepth + ((column % kDepth / 8) ^ (row % 8)) * 8 + column % 8;
+}
+
+/// How the second operand lies: its rows are columns of the product (A Bᵀ), or its rows are the inner
+/// dimension (A B).
+enum class Second { kTransposed, kPlain };
+
+/// An operand: its blocks down and across.
+struct Operand {
+  const __half* data;
+  int down;
+  int across;
+};
+
+/// A tile of kTeamsM × kTeamsN parts, each of kM×kN, multiples of 64, and the work of one team of warps. The
+/// parts of a row of teams share their rows of A, those of a column their columns of the second operand; each
+/// row of teams may have an A of its own.
+template <int kM, int kN, int kTeamsM, int kTeamsN, Second kSecond, int kStages>
+struct TensorTile {
+  static constexpr int kTeams = kTeamsM * kTeamsN;
+  static constexpr int kThreads = kTeams * kTeamThreads;
+  static constexpr int kThreadsWithProducer = kThreads + 32;
+  static constexpr int kBlocksA = kM / kDepth, kBlocksB = kN / kDepth;  // of one part
+  static constexpr int kBytesA = kTeamsM * kBlocksA * kBlockBytes;
+  static constexpr int kStageBytes = kBytesA + kTeamsN * kBlocksB * kBlockBytes;
+  static constexpr int kSharedBytes = 1024 + 1024 + kStages * kStageBytes;  // alignment, barriers, stages
+  static constexpr int kGroups = kM / 64;
+  static constexpr int kPairs = kGroups * kN / 4;  // of neighbouring sums that a thread holds
+
+  float sum[kGroups][kN / 2];
+
+  /// All threads of the block make a tile at the same time.
+  __device__ TensorTile() {
+    extern __shared__ char dynamic_memory[];
+    base_ = (shared_address(dynamic_memory) + 1023) & ~1023u;
+    memory_ = dynamic_memory + (base_ - shared_address(dynamic_memory)) + 1024;
+    if (threadIdx.x == 0) {
+      for (int s = 0; s < kStages; ++s) {
+        init_barrier(full(s), 1);
+        init_barrier(empty(s), kThreads / 32);
+      }
+      publish_barriers();
+    }
+    __syncthreads();
+  }
+
+  /// Shared memory for other uses between products.
+  __device__ char* memory() const { return memory_; }
+
+  static __device__ int team() { return threadIdx.x / kTeamThreads; }
+  static __device__ int team_row() { return team() / kTeamsN; }
+  static __device__ int team_column() { return team() % kTeamsN; }
+  static __device__ int thread() { return threadIdx.x % kTeamThreads; }
+
+  /// Whether this is the warp beside the teams that brings their operands.
+  static __device__ bool is_producer() { return threadIdx.x >= kThreads; }
+
+  /// The teams wait for each other.
+  static __device__ void meet() { asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory"); }
+  static __device__ int threads() { return kThreads; }
+
+  __device__ void clear() {
+#pragma unroll
+    for (auto& group : sum)
+#pragma unroll
+      for (float& value : group)
+        asm volatile("mov.f32 %0, 0f00000000;" : "=f"(value));  // here, not among products
+  }
+
+  /// Calls visit(index, row, column, first, second) with two neighbouring sums, for every pair this thread
+  /// holds; row and column count from the start of the team's part.
+  template <class Visit>
+  __device__ void for_each_pair(Visit visit) const {
+    const int lane = thread() % 32;
+    const int row = thread() / 32 * 16 + lane / 4;
+    const int column = lane % 4 * 2;
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int j = 0; j < kN / 8; ++j) {
+        const int index = (g * (kN / 8) + j) * 2;
+        visit(index, g * 64 + row, j * 8 + column, sum[g][j * 4], sum[g][j * 4 + 1]);
+        visit(index + 1, g * 64 + row + 8, j * 8 + column, sum[g][j * 4 + 2], sum[g][j * 4 + 3]);
+      }
+  }
+
+  /// One A with the block where its rows begin, for a row of teams.
+  struct Rows {
+    Operand a;
+    int first;
+  };
+
+  /// What is multiplied: A's rows with the second operand's columns from block `column` on, over the inner
+  /// blocks [from, to). From `turn` on the operands are others, read from their start, which lie `next_a` and
+  /// `next_b` halves further: a sum of two products.
+  struct Job {
+    Rows rows[kTeamsM];
+    Operand b;
+    int column;
+    int from, to;
+    int turn = 1 << 30;
+    int64_t next_a = 0, next_b = 0;
+  };
+
+  /// Brings all stages of a job, while others consume them. One thread calls it, of a warp that does nothing
+  /// else.
+  __device__ void produce(const Job& job) {
+    for (int round = 0; round < job.to - job.from; ++round) load(job, round);
+  }
+
+  /// Adds the next rounds that are produced.
+  __device__ void consume(int rounds) {
+    take(rounds, [](int) {});
+  }
+
+  /// Adds the product of a job whose stages the first thread brings by the way.
+  __device__ void add_product(const Job& job) {
+    const int rounds = job.to - job.from;
+    show_to_matrix_units();  // what used the memory in between has done
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int round = 0; round < min(kStages, rounds); ++round) load(job, round);
+    }
+    __syncwarp();
+    take(rounds, [&](int round) {
+      if (threadIdx.x == 0 && round - 1 + kStages < rounds) load(job, round - 1 + kStages);
+      __syncwarp();
+    });
+  }
+
+ private:
+  __device__ uint32_t full(int stage) const { return base_ + stage * 8; }
+  __device__ uint32_t empty(int stage) const { return base_ + 128 + stage * 8; }
+
+  /// Adds rounds; `behind(round)` is called when the stage of the round before has been released.
+  template <class Behind>
+  __device__ void take(int rounds, Behind behind) {
+    for (int round = 0; round < rounds; ++round) {
+      const int number = taken_ + round, stage = number % kStages;
+      wait(full(stage), number / kStages & 1);
+      multiply(base_ + 1024 + stage * kStageBytes);
+      wait_products<1>();  // of the round before, whose stage is free now
+      if (round > 0) {
+        release((number - 1) % kStages);
+        behind(round);
+      }
+    }
+    wait_products<0>();
+    // The sums are not read before this point.
+#pragma unroll
+    for (auto& group : sum)
+#pragma unroll
+      for (float& value : group) asm volatile("" : "+f"(value)::"memory");
+    release((taken_ + rounds - 1) % kStages);
+    taken_ += rounds;
+  }
+
+  /// This warp reads a stage no more.
+  __device__ void release(int stage) const {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) arrive(empty(stage));
+  }
+
+  /// Brings the blocks of one round; those that do not exist are left out, and what is computed with them is
+  /// never read. One thread calls it.
+  __device__ void load(const Job& job, int round) const {
+    const int number = taken_ + round, stage = number % kStages;
+    const bool turned = job.from + round >= job.turn;
+    const int k = job.from + round - (turned ? job.turn : 0);
+    const int64_t next_a = turned ? job.next_a : 0, next_b = turned ? job.next_b : 0;
+    const Operand& b = job.b;
+    const auto& rows = job.rows;
+    const int column = job.column;
+    if (number >= kStages) wait(empty(stage), (number / kStages - 1) & 1);
+    int blocks_a[kTeamsM], blocks = 0;
+#pragma unroll
+    for (int t = 0; t < kTeamsM; ++t) {
+      blocks_a[t] = max(0, min(kBlocksA, rows[t].a.down - rows[t].first));
+      blocks += blocks_a[t];
+    }
+    const int columns = kSecond == Second::kPlain ? b.across : b.down;
+    const int blocks_b = max(0, min(kTeamsN * kBlocksB, columns - column));
+    expect_bytes(full(stage), (blocks + blocks_b) * kBlockBytes);
+    const uint32_t to = base_ + 1024 + stage * kStageBytes;
+#pragma unroll
+    for (int t = 0; t < kTeamsM; ++t) {
+      for (int i = 0; i < blocks_a[t]; ++i) {
+        const int64_t block = static_cast<int64_t>(rows[t].first + i) * rows[t].a.across + k;
+        copy_bulk(to + (t * kBlocksA + i) * kBlockBytes, rows[t].a.data + next_a + block * kBlockHalves,
+                  kBlockBytes, full(stage));
+      }
+    }
+    for (int i = 0; i < blocks_b; ++i) {
+      const int64_t block = kSecond == Second::kPlain ? static_cast<int64_t>(k) * b.across + column + i
+                                                      : static_cast<int64_t>(column + i) * b.across + k;
+      copy_bulk(to + kBytesA + i * kBlockBytes, b.data + next_b + block * kBlockHalves, kBlockBytes,
+                full(stage));
+    }
+  }
+
+  __device__ void multiply(uint32_t stage) {
+    const uint32_t a = stage + team_row() * kBlocksA * kBlockBytes;
+    const uint32_t b = stage + kBytesA + team_column() * kBlocksB * kBlockBytes;
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < kDepth / 16; ++k) {
+      const uint64_t second = kSecond == Second::kPlain ? describe(b + k * 16 * 128, kBlockBytes, 1024)
+                                                        : describe(b + k * 32, 16, 1024);
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        multiply_add<kSecond == Second::kPlain>(sum[g], describe(a + g * kBlockBytes + k * 32, 16, 1024),
+                                                second);
+      }
+    }
+    commit_products();
+  }
+
+  uint32_t base_;
+  char* memory_;
+  int taken_ = 0;  // rounds so far: they number the uses of the stages
+};
+
+}  // namespace stiefel::cuda

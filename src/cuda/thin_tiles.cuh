@@ -1,0 +1,98 @@
+#pragma once
+
+#include "mixed_context.cuh"
+
+/// Tiles of p×n matrices: coefficients times pieces, and what is done with the sums entry by entry.
+namespace stiefel::cuda {
+
+// Two neighbouring tiles that share the rows of the coefficients.
+using ThinTile = TensorTile<kBlock, kBlock, 1, 2, Second::kPlain, 4>;
+
+constexpr int kStagedLd = kBlock + 4;
+constexpr int kStagedFloats = kBlock * kStagedLd;
+static_assert(2 * kStagedFloats * 4 <= ThinTile::kSharedBytes - 2048,
+              "the sums fit where their operands were");
+
+/// Puts the team's sums into shared memory, where whole rows can be read.
+__device__ inline float* stage(const ThinTile& tile) {
+  float* staged = reinterpret_cast<float*>(tile.memory()) + ThinTile::team() * kStagedFloats;
+  ThinTile::meet();
+  tile.for_each_pair([&](int, int row, int column, float first, float second) {
+    *reinterpret_cast<float2*>(staged + row * kStagedLd + column) = make_float2(first, second);
+  });
+  ThinTile::meet();
+  return staged;
+}
+
+/// Four neighbours.
+__device__ inline float4& quad(float* at) { return *reinterpret_cast<float4*>(at); }
+__device__ inline float4 quad(const __half* at) {
+  const uint2 raw = *reinterpret_cast<const uint2*>(at);
+  const float2 first = __half22float2(reinterpret_cast<const __half2&>(raw.x));
+  const float2 second = __half22float2(reinterpret_cast<const __half2&>(raw.y));
+  return make_float4(first.x, first.y, second.x, second.y);
+}
+
+/// The part of a float matrix that a tile covers. Where its rows can be read four entries at a time they are;
+/// else it is walked one entry at a time, lanes side by side along the memory.
+struct Window {
+  float* data;
+  int64_t row, column;
+  int rows, columns;  // that exist, at most kBlock
+
+  __device__ Window(float* matrix, int row_step, int column_step, int first_row, int first_column,
+                    const Layout& l)
+      : data(matrix + static_cast<int64_t>(first_row) * row_step +
+             static_cast<int64_t>(first_column) * column_step),
+        row(row_step),
+        column(column_step),
+        rows(min(l.p - first_row, kBlock)),
+        columns(min(l.n - first_column, kBlock)) {}
+
+  __device__ float* at(int i, int j) const { return data + i * row + j * column; }
+  __device__ bool by_quads() const {
+    return column == 1 && (row | columns) % 4 == 0 && (reinterpret_cast<uintptr_t>(data) & 15) == 0;
+  }
+
+  /// Asks for it to be brought near.
+  __device__ void prefetch() const {
+    if (column != 1) return;
+    constexpr int kLine = 32;  // floats
+    for (int n = ThinTile::thread(); n < rows * (kBlock / kLine); n += kTeamThreads) {
+      const int j = n % (kBlock / kLine) * kLine;
+      if (j < columns) asm volatile("prefetch.global.L2 [%0];" ::"l"(at(n / (kBlock / kLine), j)));
+    }
+  }
+};
+
+constexpr int kQuadsAtOnce = 8;
+constexpr int kSinglesAtOnce = 16;
+
+/// Calls visit(u, i, j) for a thread's quads of the rows base, base + 4, …, at most kQuadsAtOnce of them.
+template <class Visit>
+__device__ void for_each_quad(const Window& window, int base, Visit visit) {
+  const int j = ThinTile::thread() % 32 * 4;
+#pragma unroll
+  for (int u = 0; u < kQuadsAtOnce; ++u) {
+    const int i = base + u * 4;
+    if (i < window.rows && j < window.columns) visit(u, i, j);
+  }
+}
+
+/// Calls visit(u, i, j) for a thread's share of the single entries from number `first` on, at most
+/// kSinglesAtOnce.
+template <class Visit>
+__device__ void for_each_single(const Window& window, int first, Visit visit) {
+#pragma unroll
+  for (int u = 0; u < kSinglesAtOnce; ++u) {
+    const int at = first + u * kTeamThreads + ThinTile::thread();
+    const int outer = at / kBlock, inner = at % kBlock;
+    const int i = window.column == 1 ? outer : inner, j = window.column == 1 ? inner : outer;
+    if (i < window.rows && j < window.columns) visit(u, i, j);
+  }
+}
+__device__ inline int singles_of(const Window& window) {
+  return kBlock * max(0, window.column == 1 ? window.rows : window.columns);
+}
+
+}  // namespace stiefel::cuda
