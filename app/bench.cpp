@@ -1,15 +1,19 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 
 #include "bench/comparison.h"
 #include "bench/formats.h"
 #include "bench/progress.h"
+#include "bench/table.h"
 #include "command.h"
 #include "threads.h"
 #include "train/device.h"
 #include "train/network.h"
+#include "train/precision.h"
 
 namespace stiefel::app {
 
@@ -20,6 +24,7 @@ struct Common {
   std::vector<std::string> methods;
   std::string device = "auto";
   std::string format = "table";
+  std::string step_precision = "auto";
   int64_t threads = 0;
 
   void add(CLI::App& command) {
@@ -34,6 +39,11 @@ struct Common {
     command.add_option("--device", device, "auto, cpu or cuda")
         ->capture_default_str()
         ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+    command
+        .add_option("--step-precision", step_precision,
+                    "of cayley-sgd and cayley-adam on a GPU: full or mixed; auto: mixed")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"auto", "full", "mixed"}));
     command.add_option("--format", format, "table, csv, json or md")
         ->capture_default_str()
         ->check(CLI::IsMember(bench::row_formats()));
@@ -79,6 +89,7 @@ void add_step(CLI::App& group) {
       subject.network = bench::network_workload(options->model);
       subject.weights = subject.network->weights;
     }
+    if (common.step_precision == "full") subject.precision = Precision::kFull;
     set_threads(common.threads);
     const auto device = train::choose_device(common.device);
     bench::Progress progress;
@@ -87,12 +98,39 @@ void add_step(CLI::App& group) {
                              [&](const std::string& what) { progress.now(what); });
     progress.done();
     if (common.for_people()) {
-      fmt::print("one step on {} ({} matrices, {} weights), {}, {} threads, medians of {}\n\n",
-                 subject.weights.title, subject.weights.matrices(), subject.weights.weights(), device.str(),
-                 at::get_num_threads(), options->repetitions);
+      const auto how = device.is_cuda()
+                           ? fmt::format("CUDA graphs of {} steps, and each step launched alone (eager)",
+                                         bench::kStepsPerGraph)
+                           : fmt::format("{} threads", at::get_num_threads());
+      fmt::print("one step on {} ({} matrices, {} weights), {}, {}, medians of {}\n\n", subject.weights.title,
+                 subject.weights.matrices(), subject.weights.weights(), device.str(), how,
+                 options->repetitions);
     }
     fmt::print("{}", bench::format_rows(bench::only(rows, common.methods), common.format));
   });
+}
+
+/// How many times SGD's step each method takes, a network a line.
+void print_ratios(const std::vector<std::pair<std::string, std::vector<bench::Row>>>& tables) {
+  std::vector<std::string> heading{"network", "sgd, ms"};
+  for (const auto& row : tables.front().second) {
+    if (row.method != "sgd") heading.push_back(row.method + ", × SGD");
+  }
+  bench::Table summary(heading);
+  for (const auto& [model, rows] : tables) {
+    std::vector<std::string> cells{model, ""};
+    for (const auto& row : rows) {
+      if (row.method == "sgd") {
+        cells[1] = fmt::format("{:.3f}", row.median_ms);
+      } else {
+        cells.push_back(std::isnan(row.ratio_to_sgd) ? "–" : fmt::format("{:.3f}", row.ratio_to_sgd));
+      }
+    }
+    summary.add(cells);
+  }
+  std::ostringstream text;
+  summary.print(text);
+  fmt::print("{}", text.str());
 }
 
 void add_epoch(CLI::App& group) {
@@ -101,43 +139,77 @@ void add_epoch(CLI::App& group) {
   struct Options {
     Common common;
     train::Config config;
+    std::vector<std::string> models{"small"};
     int64_t steps = 20;
   };
   const auto options = std::make_shared<Options>();
   auto& config = options->config;
-  config.model = "small";
-  command->add_option("--model", config.model, "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K")
+  command
+      ->add_option("--model,--models", options->models,
+                   "networks: small, vgg-13, vgg-16, vgg-19 or wrn-D-K; several with commas between")
+      ->delimiter(',')
       ->capture_default_str();
   command->add_option("--data", config.data, "data set: fashion-mnist, mnist, cifar10 or cifar100")
       ->capture_default_str();
   command->add_option("--data-dir", config.data_dir, "where to look for it first");
   command->add_option("--batch", config.batch, "images a step")->capture_default_str();
-  command->add_option("--steps", options->steps, "training steps that are timed, after two to warm up")
+  command->add_option("--steps", options->steps, "training steps that are timed, after those to warm up")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
+  command
+      ->add_option("--precision", config.precision, "of the network on a GPU: fp32, tf32 or bf16; auto: tf32")
+      ->capture_default_str();
+  command
+      ->add_option("--graph", config.graph,
+                   "auto: the whole step as one CUDA graph on a GPU; off: kernel by kernel")
+      ->capture_default_str();
   options->common.add(*command);
   command->callback([options] {
     const auto& common = options->common;
     auto base = options->config;
     base.device = common.device;
     base.threads = common.threads;
+    base.step_precision = common.step_precision;
     const auto chosen = bench::with_baselines(bench::choose_contenders(common.methods));
-    auto probe = base;
-    probe.optim = "sgd";
-    probe.resolve();
-    train::make_network(probe);  // a bad name fails before any work
-    set_threads(common.threads);
-    bench::Progress progress;
-    const auto rows = bench::compare_epochs(chosen, base, options->steps,
-                                            [&](const std::string& what) { progress.now(what); });
-    progress.done();
-    if (common.for_people()) {
-      fmt::print(
-          "a training step of {} on {}, batch {}, {}, {} threads, medians of {} steps; an epoch has {}\n\n",
-          base.model, base.data, base.batch, train::choose_device(common.device).str(), at::get_num_threads(),
-          options->steps, rows.front().steps_per_epoch);
+    if (options->models.size() > 1 && !common.for_people()) {
+      throw std::invalid_argument("--format " + common.format + " takes one network; run it once for each");
     }
-    fmt::print("{}", bench::format_rows(bench::only(rows, common.methods), common.format));
+    for (const auto& model : options->models) {
+      auto probe = base;
+      probe.model = model;
+      probe.optim = "sgd";
+      probe.step_precision = "auto";
+      probe.resolve();
+      train::make_network(probe);  // a bad name fails before any work
+    }
+    set_threads(common.threads);
+    const auto device = train::choose_device(common.device);
+    std::vector<std::pair<std::string, std::vector<bench::Row>>> tables;
+    for (const auto& model : options->models) {
+      base.model = model;
+      bench::Progress progress;
+      const auto all = bench::compare_epochs(chosen, base, options->steps,
+                                             [&](const std::string& what) { progress.now(what); });
+      progress.done();
+      const auto rows = bench::only(all, common.methods);
+      if (common.for_people()) {
+        const auto how = device.is_cuda()
+                             ? fmt::format("{}{}", to_string(train::choose_precision(base, device)),
+                                           base.graph == "off" ? ", kernel by kernel" : ", one CUDA graph")
+                             : fmt::format("{} threads", at::get_num_threads());
+        fmt::print(
+            "{}a training step of {} on {}, batch {}, {}, {}, medians of {} steps; an epoch has {}\n\n",
+            tables.empty() ? "" : "\n", base.model, base.data, base.batch, device.str(), how, options->steps,
+            all.front().steps_per_epoch);
+      }
+      fmt::print("{}", bench::format_rows(rows, common.format));
+      std::fflush(stdout);
+      tables.emplace_back(model, all);
+    }
+    if (tables.size() > 1) {
+      fmt::print("\n");
+      print_ratios(tables);
+    }
   });
 }
 

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "run_model.h"
 #include "threads.h"
+#include "train/device.h"
 
 namespace stiefel::app {
 
@@ -26,6 +27,8 @@ void add_eval(CLI::App& app) {
     auto run = open_run(options->run, options->last);
     if (!options->data_dir.empty()) run.config.data_dir = options->data_dir;
     run.config.device = options->device;
+    // A GPU's network is looked at on the CPU in float32.
+    if (train::choose_device(options->device).is_cpu()) run.config.precision = "auto";
     run.config.resolve();
     set_threads(run.config.threads);
     train::Trainer trainer(run.config, options->run, {});

@@ -121,6 +121,7 @@ void add_resume(CLI::App& app, const Context& context) {
       stored.data_dir = here.data_dir;
       stored.tensorboard = here.tensorboard;
       stored.checkpoint_every = here.checkpoint_every;
+      stored.graph = here.graph;
       const auto different = train::differences(stored, here);
       if (!different.empty()) {
         throw std::runtime_error(fmt::format("{} was written with another config; these differ from {}: {}",

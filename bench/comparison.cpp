@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
+#include "start.h"
+#include "train/step_graph.h"
 #include "train/trainer.h"
 
 namespace stiefel::bench {
@@ -12,7 +15,7 @@ namespace stiefel::bench {
 namespace {
 
 constexpr int kWarmUps = 2;
-constexpr double kTurn = 0.02;  // seconds a turn, so that short steps are averaged
+constexpr double kShortest = 0.02;  // seconds a turn, so that short steps are averaged
 
 /// The value below which a part of the sorted numbers lies.
 double quantile(const std::vector<double>& sorted, double part) {
@@ -56,36 +59,95 @@ void fill_ratios(std::vector<Row>& rows) {
   }
 }
 
+namespace {
+
+/// One contender's steps.
+class Lane {
+ public:
+  Lane(const Contender& contender, const Subject& subject, const at::Device& device)
+      : device_(device), run_(contender.begin(subject, device)) {
+    double last = 0;
+    for (int k = 0; k < kWarmUps; ++k) last = run_->step();
+    steps_ = times_in_a_turn(last);
+    if (device.is_cuda()) capture();
+  }
+
+  void turn() {
+    double total = 0;
+    for (int64_t k = 0; k < steps_; ++k) total += run_->step();
+    alone_.push_back(total / static_cast<double>(steps_));
+    if (replays_ > 0) replayed_.push_back(replay_seconds(replays_));
+  }
+
+  void report(Row& row, bool constrained) const {
+    summarise(replays_ > 0 ? replayed_ : alone_, row);
+    if (device_.is_cuda()) {
+      Row eager;
+      summarise(alone_, eager);
+      row.eager_ms = eager.median_ms;
+      if (graph_ && replays_ == 0) row.lacks += row.lacks.empty() ? "a CUDA graph" : ", a CUDA graph";
+    }
+    if (constrained) row.defect = run_->defect();
+  }
+
+ private:
+  static int64_t times_in_a_turn(double seconds) {
+    return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(kShortest / std::max(seconds, 1e-9))), 1, 1000);
+  }
+
+  void capture() {
+    if (!run_->bare_step(0)) return;
+    graph_ = std::make_unique<train::StepGraph>(device_, true);
+    for (int k = 0; k <= train::StepGraph::kWarmUps; ++k) launch();
+    if (graph_->captured())
+      replays_ = times_in_a_turn(replay_seconds(2) * static_cast<double>(kStepsPerGraph));
+  }
+
+  void launch() {
+    graph_->run([this] {
+      for (int64_t k = 0; k < kStepsPerGraph; ++k) run_->bare_step(k);
+    });
+  }
+
+  /// Seconds a step.
+  double replay_seconds(int64_t replays) {
+    const double total = seconds_of(
+        [&] {
+          for (int64_t k = 0; k < replays; ++k) launch();
+        },
+        device_);
+    return total / static_cast<double>(replays * kStepsPerGraph);
+  }
+
+  at::Device device_;
+  std::unique_ptr<Run> run_;
+  std::unique_ptr<train::StepGraph> graph_;
+  int64_t steps_ = 1;
+  int64_t replays_ = 0;  // none where there is no graph
+  std::vector<double> alone_;
+  std::vector<double> replayed_;
+};
+
+}  // namespace
+
 std::vector<Row> compare_steps(const std::vector<Contender>& contenders, const Subject& subject,
                                const at::Device& device, int64_t repetitions,
                                const std::function<void(const std::string&)>& progress) {
-  struct Lane {
-    std::unique_ptr<Run> run;
-    int64_t steps = 1;
-    std::vector<double> seconds;
-  };
-  std::vector<Lane> lanes(contenders.size());
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    progress(contenders[i].name + ": starting");
-    lanes[i].run = contenders[i].begin(subject, device);
-    double last = 0;
-    for (int k = 0; k < kWarmUps; ++k) last = lanes[i].run->step();
-    lanes[i].steps =
-        std::clamp<int64_t>(static_cast<int64_t>(std::ceil(kTurn / std::max(last, 1e-9))), 1, 1000);
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (const auto& contender : contenders) {
+    progress(contender.name + ": starting");
+    lanes.push_back(std::make_unique<Lane>(contender, subject, device));
   }
   for (int64_t turn = 0; turn < repetitions; ++turn) {
     for (size_t i = 0; i < lanes.size(); ++i) {
       progress(fmt::format("{}: {} of {}", contenders[i].name, turn + 1, repetitions));
-      double total = 0;
-      for (int64_t k = 0; k < lanes[i].steps; ++k) total += lanes[i].run->step();
-      lanes[i].seconds.push_back(total / static_cast<double>(lanes[i].steps));
+      lanes[i]->turn();
     }
   }
   std::vector<Row> rows;
   for (size_t i = 0; i < lanes.size(); ++i) {
     auto row = row_of(contenders[i]);
-    summarise(lanes[i].seconds, row);
-    if (contenders[i].constrained) row.defect = lanes[i].run->defect();
+    lanes[i]->report(row, contenders[i].constrained);
     rows.push_back(row);
   }
   fill_ratios(rows);
@@ -96,14 +158,22 @@ std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const 
                                 int64_t steps, const std::function<void(const std::string&)>& progress) {
   std::vector<Row> rows;
   for (const auto& contender : contenders) {
-    progress(contender.name);
+    progress(base.model + ", " + contender.name);
+    auto row = row_of(contender);
     auto config = base;
     contender.configure(config);
+    // What only some of the methods have.
+    if (config.optim != "cayley-sgd" && config.optim != "cayley-adam") config.step_precision = "auto";
+    if (config.precision == "bf16" && (config.is_parametrised() || config.normalisation != "batch")) {
+      row.lacks += row.lacks.empty() ? "bf16" : ", bf16";
+      rows.push_back(row);
+      continue;
+    }
     config.resolve();
     train::Trainer trainer(config, {}, {});
-    trainer.time_steps(kWarmUps);
-    auto row = row_of(contender);
+    trainer.time_steps(trainer.warm_up_steps());
     summarise(trainer.time_steps(steps), row);
+    if (!trainer.graph().reason().empty()) row.lacks += row.lacks.empty() ? "a CUDA graph" : ", a CUDA graph";
     if (contender.constrained) {
       const auto defects = trainer.measure_defects();
       if (!defects.empty()) row.defect = *std::max_element(defects.begin(), defects.end());

@@ -19,6 +19,7 @@ struct Row {
   std::string method;
   double median_ms = kUnknown;
   double spread_ms = kUnknown;  ///< the interquartile range
+  double eager_ms = kUnknown;   ///< on a GPU, where the other times are a graph's: launched kernel by kernel
   double ratio_to_sgd = kUnknown;
   double ratio_to_cayley_sgd = kUnknown;
   double defect = kUnknown;  ///< the largest ‖XᵀX − I‖_F after the timed steps; NaN without a constraint
@@ -33,13 +34,20 @@ void summarise(std::vector<double> seconds, Row& row);
 /// Fills the ratios from the rows called sgd and cayley-sgd.
 void fill_ratios(std::vector<Row>& rows);
 
+constexpr int64_t kStepsPerGraph = 16;
+
 /// Times the step of each contender: two to warm up, then `repetitions` in turns, so that all see the same
 /// machine; a step under 20 ms is taken several times a turn. `progress` hears what is being done.
+///
+/// On a GPU the times are those of a CUDA graph that holds kStepsPerGraph steps, each by gradients of its
+/// own, and `eager_ms` is a step's alone; a method that cannot be captured has the latter in both places and
+/// says so.
 std::vector<Row> compare_steps(const std::vector<Contender>& contenders, const Subject& subject,
                                const at::Device& device, int64_t repetitions,
                                const std::function<void(const std::string&)>& progress);
 
-/// The same for whole training steps, `steps` of them after two to warm up, one contender after the other.
+/// The same for whole training steps, `steps` of them after those to warm up, one contender after the other.
+/// On a GPU they are replays of the trainer's graph, where it has one.
 std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const train::Config& base,
                                 int64_t steps, const std::function<void(const std::string&)>& progress);
 

@@ -9,6 +9,8 @@
 #include "parametrised_run.h"
 #include "soft_run.h"
 #include "start.h"
+#include "train/device_adam.h"
+#include "train/device_sgd.h"
 #include "whitening_run.h"
 
 namespace stiefel::bench {
@@ -19,6 +21,21 @@ using train::Config;
 
 const char* const kNoMomentum = "momentum";
 const char* const kNoRepair = "repair of drift";
+
+/// torch's SGD and ADAM, on a GPU by their fastest kernels.
+std::unique_ptr<Run> fused_sgd_run(const Workload& workload, const at::Device& device) {
+  const auto options = [](const Layer&, const Start& start) {
+    return torch::optim::SGDOptions(start.rate(kGrowth)).momentum(kMomentum);
+  };
+  return std::make_unique<OptimizerRun<train::DeviceSgd>>(workload, device, options,
+                                                          [](torch::optim::OptimizerParamState&) {});
+}
+
+std::unique_ptr<Run> fused_adam_run(const Workload& workload, const at::Device& device) {
+  const auto options = [](const Layer&, const Start&) { return torch::optim::AdamOptions(1e-3); };
+  return std::make_unique<OptimizerRun<train::DeviceAdam>>(workload, device, options,
+                                                           [](torch::optim::OptimizerParamState&) {});
+}
 
 Contender plain(const char* name, decltype(&sgd_run) begin) {
   return {
@@ -85,16 +102,18 @@ Contender parametrised(const char* name, Parametrisation kind, const char* opera
 
 std::vector<Contender> make_contenders() {
   std::vector<Contender> all;
-  all.push_back(plain("sgd", sgd_run));
-  all.push_back(plain("adam", adam_run));
+  all.push_back(plain("sgd", fused_sgd_run));
+  all.push_back(plain("adam", fused_adam_run));
   all.push_back({"cayley-sgd", "12np² + 10p³", "", true, false, true,
                  [](const Subject& subject, const at::Device& device) -> std::unique_ptr<Run> {
-                   return cayley_sgd_run(subject.weights, device, [](CayleySGDOptions&) {});
+                   return cayley_sgd_run(subject.weights, device, [&](CayleySGDOptions& options) {
+                     options.precision(subject.precision);
+                   });
                  },
                  [](Config& config) { config.optim = "cayley-sgd"; }});
   all.push_back({"cayley-adam", "12np² + 10p³", "", true, false, true,
                  [](const Subject& subject, const at::Device& device) -> std::unique_ptr<Run> {
-                   return cayley_adam_run(subject.weights, device);
+                   return cayley_adam_run(subject.weights, device, subject.precision);
                  },
                  [](Config& config) { config.optim = "cayley-adam"; }});
   all.push_back(soft("so", Penalty::kSo, "4np²"));

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stiefel/cayley.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,6 +19,7 @@ namespace stiefel::bench {
 struct Subject {
   Workload weights;
   std::optional<NetworkWorkload> network;
+  Precision precision = Precision::kMixed;  ///< of Cayley steps on a GPU; elsewhere they are full
 };
 
 struct Contender {

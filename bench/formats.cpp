@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -25,44 +26,58 @@ std::string ratio(double value) {
 
 std::string defect(double value) { return std::isnan(value) ? "–" : fmt::format("{:.1e}", value); }
 
-const std::vector<std::string> kHeader{"method",       "ms",      "spread", "× SGD",
-                                       "× Cayley SGD", "‖XᵀX−I‖", "flop",   "lacks"};
+/// Whether there are steps that were launched kernel by kernel beside those of a graph.
+bool has_eager(const std::vector<Row>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !std::isnan(row.eager_ms); });
+}
 
-std::vector<std::string> cells(const Row& row) {
-  return {row.method,
-          milliseconds(row.median_ms),
-          milliseconds(row.spread_ms),
-          ratio(row.ratio_to_sgd),
-          ratio(row.ratio_to_cayley_sgd),
-          defect(row.defect),
-          row.operations,
-          row.lacks};
+std::vector<std::string> header(bool eager) {
+  std::vector<std::string> names{"method", "ms", "spread"};
+  if (eager) names.push_back("eager ms");
+  for (const char* name : {"× SGD", "× Cayley SGD", "‖XᵀX−I‖", "flop", "lacks"}) names.emplace_back(name);
+  return names;
+}
+
+std::vector<std::string> cells(const Row& row, bool eager) {
+  std::vector<std::string> all{row.method, milliseconds(row.median_ms), milliseconds(row.spread_ms)};
+  if (eager) all.push_back(milliseconds(row.eager_ms));
+  for (auto& cell : {ratio(row.ratio_to_sgd), ratio(row.ratio_to_cayley_sgd), defect(row.defect),
+                     row.operations, row.lacks}) {
+    all.push_back(cell);
+  }
+  return all;
 }
 
 std::string as_table(const std::vector<Row>& rows) {
-  Table table(kHeader);
-  for (const auto& row : rows) table.add(cells(row));
+  const bool eager = has_eager(rows);
+  Table table(header(eager));
+  for (const auto& row : rows) table.add(cells(row, eager));
   std::ostringstream text;
   table.print(text);
   return text.str();
 }
 
 std::string as_markdown(const std::vector<Row>& rows) {
-  auto text =
-      fmt::format("| {} |\n|---|{}---|---|\n", fmt::join(kHeader, " | "), "---:|---:|---:|---:|---:|");
-  for (const auto& row : rows) text += fmt::format("| {} |\n", fmt::join(cells(row), " | "));
+  const bool eager = has_eager(rows);
+  auto text = fmt::format("| {} |\n|---|{}---:|---:|---:|---:|---:|---|---|\n",
+                          fmt::join(header(eager), " | "), eager ? "---:|" : "");
+  for (const auto& row : rows) text += fmt::format("| {} |\n", fmt::join(cells(row, eager), " | "));
   return text;
 }
 
 std::string as_csv(const std::vector<Row>& rows) {
-  std::string text =
-      "method,median_ms,spread_ms,ratio_to_sgd,ratio_to_cayley_sgd,defect,operations,lacks,steps_per_epoch\n";
+  const bool eager = has_eager(rows);
+  std::string text = fmt::format(
+      "method,median_ms,spread_ms,ratio_to_sgd,ratio_to_cayley_sgd,defect,operations,lacks,steps_per_epoch{}"
+      "\n",
+      eager ? ",eager_ms" : "");
   const auto number = [](double value) { return std::isnan(value) ? "" : fmt::format("{}", value); };
   for (const auto& row : rows) {
-    text += fmt::format("{},{},{},{},{},{},\"{}\",\"{}\",{}\n", row.method, number(row.median_ms),
+    text += fmt::format("{},{},{},{},{},{},\"{}\",\"{}\",{}{}\n", row.method, number(row.median_ms),
                         number(row.spread_ms), number(row.ratio_to_sgd), number(row.ratio_to_cayley_sgd),
                         number(row.defect), row.operations, row.lacks,
-                        row.steps_per_epoch > 0 ? std::to_string(row.steps_per_epoch) : "");
+                        row.steps_per_epoch > 0 ? std::to_string(row.steps_per_epoch) : "",
+                        eager ? "," + number(row.eager_ms) : "");
   }
   return text;
 }
@@ -81,6 +96,7 @@ std::string as_json(const std::vector<Row>& rows) {
                                {"defect", number(row.defect)},
                                {"operations", row.operations},
                                {"lacks", row.lacks}};
+    if (!std::isnan(row.eager_ms)) one["eager_ms"] = row.eager_ms;
     if (row.steps_per_epoch > 0) one["steps_per_epoch"] = row.steps_per_epoch;
     all.push_back(one);
   }

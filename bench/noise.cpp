@@ -9,7 +9,7 @@ namespace stiefel::bench {
 
 namespace {
 
-constexpr int64_t kLength = 1 << 24;  // more than four times the largest weight
+constexpr int64_t kLength = 1 << 24;  // more than four times the largest weight of the networks
 constexpr int64_t kAlignment = 16;    // floats in a cache line
 
 }  // namespace
@@ -25,8 +25,8 @@ Noise& Noise::shared(const at::Device& device) {
 
 at::Tensor Noise::draw(at::IntArrayRef sizes) {
   const int64_t length = c10::multiply_integers(sizes);
-  TORCH_CHECK(length < kLength, "a gradient of ", length, " numbers is longer than the noise");
-  std::uniform_int_distribution<int64_t> place(0, (kLength - length) / kAlignment);
+  if (2 * length > values_.numel()) values_ = at::randn({4 * length}, values_.options());
+  std::uniform_int_distribution<int64_t> place(0, (values_.numel() - length) / kAlignment);
   return values_.narrow(0, place(random_) * kAlignment, length).view(sizes);
 }
 

@@ -11,12 +11,12 @@ const auto leave = [](torch::optim::OptimizerParamState&) {};
 
 }  // namespace
 
-std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& workload,
-                                                          const at::Device& device) {
-  const auto options = [](const Layer& layer, const Start& start) {
+std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& workload, const at::Device& device,
+                                                          Precision precision) {
+  const auto options = [precision](const Layer& layer, const Start& start) {
     // The first moment averages, which is (1 − β₁) times Cayley SGD's momentum, and r becomes ‖G‖_F.
     const double rate = start.rate(kGrowth * (1 - kMomentum)) * start.gradient;
-    return CayleyAdamOptions(rate).betas({kMomentum, kBeta2}).batched(layer.batched);
+    return CayleyAdamOptions(rate).betas({kMomentum, kBeta2}).batched(layer.batched).precision(precision);
   };
   const auto settle = [](torch::optim::OptimizerParamState& state) {
     auto& adam = static_cast<CayleyAdamParamState&>(state);

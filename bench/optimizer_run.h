@@ -16,8 +16,8 @@
 
 namespace stiefel::bench {
 
-/// A workload under a LibTorch optimiser. Layers of one shape make a group, with the rate that suits the
-/// shape.
+/// A workload under a LibTorch optimiser. On the CPU layers of one shape make a group, with the rate that
+/// suits the shape.
 template <class Optimizer>
 class OptimizerRun : public Run {
  public:
@@ -26,7 +26,12 @@ class OptimizerRun : public Run {
   template <class MakeOptions, class Settle>
   OptimizerRun(const Workload& workload, const at::Device& device, MakeOptions options, Settle settle)
       : device_(device) {
+    // A GPU steps a group's matrices of all shapes at once, as a network's are: one group then, at the
+    // smallest rate. On the CPU, where a step's work depends on how far it goes, every shape has its own.
+    using Options = std::decay_t<decltype(options(workload.layers[0], start_of(workload.layers[0], device)))>;
     std::vector<torch::optim::OptimizerParamGroup> groups;
+    std::vector<at::Tensor> all;
+    auto least = options(workload.layers[0], start_of(workload.layers[0], device));
     for (const auto& layer : workload.layers) {
       std::vector<at::Tensor> weights;
       for (int64_t i = 0; i < layer.count; ++i) {
@@ -34,10 +39,15 @@ class OptimizerRun : public Run {
         weights_.push_back({weights.back(), layer.batched});
       }
       const auto chosen = options(layer, start_of(layer, device));
-      groups.emplace_back(weights, std::make_unique<std::decay_t<decltype(chosen)>>(chosen));
+      if (device.is_cuda()) {
+        all.insert(all.end(), weights.begin(), weights.end());
+        if (chosen.get_lr() < least.get_lr()) least = chosen;
+      } else {
+        groups.emplace_back(weights, std::make_unique<Options>(chosen));
+      }
     }
-    const auto defaults = options(workload.layers[0], start_of(workload.layers[0], device));
-    optimizer_ = std::make_unique<Optimizer>(std::move(groups), defaults);
+    if (device.is_cuda()) groups.emplace_back(all, std::make_unique<Options>(least));
+    optimizer_ = std::make_unique<Optimizer>(std::move(groups), least);
     OptimizerRun::step();
     for (auto& entry : optimizer_->state()) settle(*entry.second);
   }
@@ -47,6 +57,18 @@ class OptimizerRun : public Run {
       weight.tensor.mutable_grad() = Noise::shared(device_).draw(weight.tensor.sizes());
     }
     return seconds_of([this] { optimizer_->step(); }, device_);
+  }
+
+  bool bare_step(int64_t gradients) override {
+    auto& sets = gradients_;
+    while (static_cast<int64_t>(sets.size()) <= gradients) {
+      auto& set = sets.emplace_back();
+      for (const auto& weight : weights_) set.push_back(Noise::shared(device_).draw(weight.tensor.sizes()));
+    }
+    const auto& set = sets[static_cast<size_t>(gradients)];
+    for (size_t i = 0; i < set.size(); ++i) weights_[i].tensor.mutable_grad() = set[i];
+    optimizer_->step();
+    return true;
   }
 
   double defect() const override {
@@ -68,6 +90,7 @@ class OptimizerRun : public Run {
   };
   at::Device device_;
   std::vector<Weight> weights_;
+  std::vector<std::vector<at::Tensor>> gradients_;  // of bare steps, a set of windows each
   std::unique_ptr<Optimizer> optimizer_;
   Operations operations_;
 };
@@ -90,7 +113,8 @@ std::unique_ptr<OptimizerRun<CayleySGD>> cayley_sgd_run(const Workload& workload
   return std::make_unique<OptimizerRun<CayleySGD>>(workload, device, options, settle_momentum);
 }
 
-std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& workload, const at::Device& device);
+std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& workload, const at::Device& device,
+                                                          Precision precision = Precision::kFull);
 
 /// torch's SGD with momentum, and ADAM.
 std::unique_ptr<Run> sgd_run(const Workload& workload, const at::Device& device);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "product_counter.h"
 
 namespace stiefel::bench {
@@ -12,6 +14,10 @@ class Run {
 
   /// Draws new gradients, takes one step and returns the seconds that the step took.
   virtual double step() = 0;
+
+  /// One step without a clock, by the gradients of a number: the same in every call, so that it can be
+  /// captured into a CUDA graph. Returns false where the method has none that is only a step.
+  virtual bool bare_step(int64_t /*gradients*/) { return false; }
 
   /// The largest ‖XᵀX − I‖_F of the weights.
   virtual double defect() const = 0;

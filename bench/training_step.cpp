@@ -1,5 +1,6 @@
 // A whole training step of VGG-13 at batch 128: the trainer with SGD and with Cayley SGD beside the plainest
-// LibTorch loop with torch::optim::SGD, all channels-last, in turns within one run.
+// LibTorch loop with torch::optim::SGD, all channels-last, on the CPU, in turns within one run. (For a GPU
+// there are `stiefel bench epoch --device cuda` and, beside it, pytorch_baseline.py.)
 //
 //     training_step [ROUNDS]
 
@@ -55,6 +56,7 @@ double trainer_seconds(const fs::path& folder, const std::string& optim) {
   config.data_dir = folder.string();
   config.model = "vgg-13";
   config.optim = optim;
+  config.device = "cpu";
   config.epochs = 1;
   config.resolve();
   const auto out = folder / "run";

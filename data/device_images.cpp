@@ -5,6 +5,12 @@
 #include <cmath>
 
 #include "permutation.h"
+#if STIEFEL_HAS_CUDA
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "cuda/gather_images.h"
+#endif
 
 namespace stiefel::data {
 
@@ -16,26 +22,22 @@ at::Tensor sent(const at::Tensor& tensor, at::Device device) {
   return tensor.pin_memory().to(device, /*non_blocking=*/true);
 }
 
-/// Rows: whether each image is flipped (0 or 1), its shift down, its shift right (−4 … 4).
-at::Tensor draws_for(int64_t images, const Augment& augment, Stream stream) {
-  auto draws = at::zeros({3, images}, at::kLong);
-  auto values = draws.accessor<int64_t, 2>();
-  constexpr auto most = DeviceImages::kShift;
-  for (int64_t i = 0; i < images; ++i) {
-    // All three are drawn whatever is asked for, so that an image's crop does not depend on the choice of
-    // flips.
-    const auto flip = stream.below(2), down = stream.below(2 * most + 1), right = stream.below(2 * most + 1);
-    if (augment.flip) values[0][i] = flip;
-    if (augment.crop) values[1][i] = down - most;
-    if (augment.crop) values[2][i] = right - most;
-  }
-  return draws;
-}
-
 /// Coordinates beyond the border mirrored at it (the border's own pixels are not repeated).
 at::Tensor reflected(const at::Tensor& coordinates) {
   constexpr auto last = DeviceImages::kSide - 1;
   return last - (last - coordinates.abs()).abs();
+}
+
+/// Where each pixel of each variant comes from: (flip·9 + down)·9 + right, the shifts counted from 0.
+at::Tensor places_of_variants() {
+  constexpr auto side = DeviceImages::kSide, shift = DeviceImages::kShift, shifts = DeviceImages::kShifts;
+  const auto along = at::arange(side, at::kLong);
+  const auto shifted =
+      reflected(along.view({1, side}) + at::arange(-shift, shift + 1, at::kLong).view({-1, 1}));
+  const auto rows = shifted.view({1, shifts, 1, side, 1});
+  // Flipped, column j comes from where 31 − j would.
+  const auto columns = at::stack({shifted, shifted.flip(1)}).view({2, 1, shifts, 1, side});
+  return (rows * side + columns).reshape({-1, side * side});
 }
 
 }  // namespace
@@ -80,6 +82,7 @@ DeviceImages::DeviceImages(const Images& images, const Normalisation& normalisat
   }
   pixels_ = resident.permute({0, 2, 3, 1}).contiguous().view({-1, kSide * kSide, channels});
   labels_ = images.labels.to(device, at::kLong);
+  places_ = places_of_variants().to(device);
 
   const auto mean = at::tensor(normalisation.mean, at::kDouble).view({1, -1, 1, 1});
   const auto deviation = at::tensor(normalisation.deviation, at::kDouble).view({1, -1, 1, 1});
@@ -88,12 +91,14 @@ DeviceImages::DeviceImages(const Images& images, const Normalisation& normalisat
   const auto whole = [&](const at::Tensor& channel) {
     return channel.to(device, at::kFloat).expand({1, channels, kSide, kSide}).contiguous(format_);
   };
+  channel_scale_ = (1 / (255 * deviation)).flatten().to(device, at::kFloat);
+  channel_shift_ = (-mean / deviation).flatten().to(device, at::kFloat);
   scale_ = whole(1 / (255 * deviation));
   shift_ = whole(-mean / deviation);
 }
 
 at::Tensor DeviceImages::epoch_order(uint64_t seed, int64_t epoch) const {
-  return sent(permutation(size(), Stream(mix(seed, epoch, 0, Purpose::kOrder))), device());
+  return permutation(size(), Stream(mix(seed, epoch, 0, Purpose::kOrder)));
 }
 
 at::Tensor DeviceImages::normalised(const at::Tensor& pixels) const {
@@ -104,33 +109,61 @@ at::Tensor DeviceImages::normalised(const at::Tensor& pixels) const {
   return planes.to(at::kFloat, /*non_blocking=*/false, /*copy=*/false, format_).mul_(scale_).add_(shift_);
 }
 
-at::Tensor DeviceImages::places(const at::Tensor& draws, const Augment& augment) const {
-  const auto along = at::arange(kSide, draws.options()).unsqueeze(0);
-  const auto flip = draws[0].unsqueeze(1), down = draws[1].unsqueeze(1), right = draws[2].unsqueeze(1);
-  auto rows = along, columns = along;
-  if (augment.flip) columns = (columns - flip * (kSide - 1)).abs();  // j, or 31 − j
-  if (augment.crop) {
-    rows = reflected(rows + down);
-    columns = reflected(columns + right);
+at::Tensor DeviceImages::draw_variants(int64_t images, const Augment& augment, uint64_t seed, int64_t epoch,
+                                       int64_t step) {
+  if (!augment.flip && !augment.crop) return {};
+  Stream stream(mix(seed, epoch, step, Purpose::kAugment));
+  auto variants = at::empty({images}, at::kLong);
+  auto* values = variants.data_ptr<int64_t>();
+  for (int64_t i = 0; i < images; ++i) {
+    // All three are drawn whatever is asked for, so that an image's crop does not depend on the choice of
+    // flips.
+    const auto flip = stream.below(2), down = stream.below(kShifts), right = stream.below(kShifts);
+    const auto flipped = augment.flip ? flip : 0;
+    values[i] = augment.crop ? (flipped * kShifts + down) * kShifts + right
+                             : (flipped * kShifts + kShift) * kShifts + kShift;
   }
-  return (rows * kSide).unsqueeze(2) + columns.unsqueeze(1);
+  return variants;
 }
 
-Batch DeviceImages::batch(const at::Tensor& indices, const Augment& augment, uint64_t seed, int64_t epoch,
-                          int64_t step) const {
-  const auto pick = indices.to(device());
+#if STIEFEL_HAS_CUDA
+Batch DeviceImages::pick_by_kernel(const at::Tensor& indices, const at::Tensor& variants) const {
+  TORCH_CHECK(indices.is_contiguous() && (!variants.defined() || variants.is_contiguous()),
+              "DeviceImages: indices and variants must be contiguous");
+  Batch batch{at::empty({indices.size(0), channels(), kSide, kSide}, scale_.options(), format_),
+              at::empty_like(indices)};
+  cuda::gather_images(
+      {pixels_.data_ptr<uint8_t>(), labels_.data_ptr<int64_t>(), indices.data_ptr<int64_t>(),
+       variants.defined() ? variants.data_ptr<int64_t>() : nullptr, places_.data_ptr<int64_t>(),
+       channel_scale_.data_ptr<float>(), channel_shift_.data_ptr<float>(), indices.size(0),
+       static_cast<int>(channels()), format_ == at::MemoryFormat::ChannelsLast,
+       batch.images.data_ptr<float>(), batch.labels.data_ptr<int64_t>()},
+      c10::cuda::getCurrentCUDAStream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return batch;
+}
+#endif
+
+Batch DeviceImages::pick(const at::Tensor& indices, const at::Tensor& variants) const {
+#if STIEFEL_HAS_CUDA
+  if (device().is_cuda()) return pick_by_kernel(indices, variants);
+#endif
   at::Tensor pixels;
-  if (augment.flip || augment.crop) {
-    const Stream stream(mix(seed, epoch, step, Purpose::kAugment));
-    const auto draws = sent(draws_for(pick.size(0), augment, stream), device());
-    const auto from = (pick * (kSide * kSide)).view({-1, 1, 1}) + places(draws, augment);
+  if (variants.defined()) {
+    const auto from = places_.index_select(0, variants).add_((indices * (kSide * kSide)).unsqueeze(1));
     // (LibTorch picks single numbers faster than rows of one.)
     const auto table = channels() == 1 ? pixels_.view(-1) : pixels_.view({-1, channels()});
     pixels = table.index_select(0, from.view(-1));
   } else {
-    pixels = pixels_.index_select(0, pick);
+    pixels = pixels_.index_select(0, indices);
   }
-  return {normalised(pixels), labels_.index_select(0, pick)};
+  return {normalised(pixels), labels_.index_select(0, indices)};
+}
+
+Batch DeviceImages::batch(const at::Tensor& indices, const Augment& augment, uint64_t seed, int64_t epoch,
+                          int64_t step) const {
+  const auto variants = draw_variants(indices.size(0), augment, seed, epoch, step);
+  return pick(indices.to(device()), variants.defined() ? sent(variants, device()) : variants);
 }
 
 Batch DeviceImages::range(int64_t from, int64_t to) const {

@@ -78,6 +78,7 @@ class Command(CommandTest):
             (["--epochs", "0"], "--epochs is 0"), (["--momentum", "nan"], "--momentum"), (["--no-such"], "--no-such"),
             (["--dropout", "0.3"], "dropout"), (["--optim", "sgd", "--lr-manifold", "1"], "--lr-manifold"),
             (["--batch", "5000"], "--batch is 5000"), (["--validation", "5000"], "--validation"),
+            (["--device", "cpu", "--precision", "bf16"], "--precision is bf16"), (["--graph", "on"], "--graph"),
         ]
         for words, part in cases:
             data = [] if "--data" in words else ["--data", "mnist"]

@@ -116,6 +116,50 @@ TEST_P(Batches, FlipsAndCropsAreExactlyThoseOfTheSource) {
   }
 }
 
+TEST_P(Batches, FlipsAndCropsAreThoseThatTheSeedDraws) {
+  // What a seed means is part of a run: the draws in their order, and what each does to a pixel's place.
+  const auto set = resident(random_images(60, channels(), side()));
+  const auto pick = torch::randperm(60);
+  const auto plain = set.batch(pick, {}, 0, 0, 0).images;
+  const auto mirror = [](int64_t at) { return at < 0 ? -at : at > 31 ? 62 - at : at; };
+  for (const Augment augment : {Augment{true, false}, Augment{false, true}, Augment{true, true}}) {
+    const auto images = set.batch(pick, augment, 9, 4, 7).images;
+    Stream stream(mix(9, 4, 7, Purpose::kAugment));
+    for (int64_t i = 0; i < 60; ++i) {
+      const bool flip = stream.below(2) == 1;
+      const int64_t down = stream.below(9) - 4;
+      const int64_t right = stream.below(9) - 4;
+      std::vector<int64_t> rows, columns;
+      for (int64_t j = 0; j < 32; ++j) {
+        rows.push_back(augment.crop ? mirror(j + down) : j);
+        const int64_t column = augment.flip && flip ? 31 - j : j;
+        columns.push_back(augment.crop ? mirror(column + right) : column);
+      }
+      const auto expected =
+          plain[i].index_select(1, torch::tensor(rows)).index_select(2, torch::tensor(columns));
+      ASSERT_TRUE(torch::equal(images[i], expected)) << "image " << i;
+    }
+  }
+}
+
+TEST_P(Batches, TheTwoHalvesMakeTheWhole) {
+  const auto set = resident(random_images(40, channels(), side()));
+  const auto pick = torch::randperm(40).narrow(0, 0, 16).contiguous();
+  for (const Augment augment : {Augment{}, Augment{true, false}, Augment{true, true}}) {
+    const auto variants = DeviceImages::draw_variants(16, augment, 3, 2, 1);
+    ASSERT_EQ(variants.defined(), augment.flip || augment.crop);
+    if (variants.defined()) {
+      EXPECT_GE(variants.min().item<int64_t>(), 0);
+      EXPECT_LT(variants.max().item<int64_t>(), DeviceImages::kVariants);
+    }
+    const auto whole = set.batch(pick, augment, 3, 2, 1);
+    const auto halves = set.pick(pick, variants);
+    EXPECT_TRUE(torch::equal(whole.images, halves.images));
+    EXPECT_TRUE(torch::equal(whole.labels, halves.labels));
+    EXPECT_EQ(halves.images.suggest_memory_format(), format());
+  }
+}
+
 TEST_P(Batches, ArePureFunctionsOfSeedEpochAndStep) {
   const auto set = resident(random_images(64, channels(), side()));
   const auto pick = torch::arange(64);

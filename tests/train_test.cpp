@@ -8,10 +8,14 @@
 #include "files/files.h"
 #include "models/classifier.h"
 #include "train/checkpoint.h"
+#include "train/clip.h"
 #include "train/config.h"
+#include "train/epoch_table.h"
 #include "train/methods.h"
 #include "train/orthonormality.h"
 #include "train/penalty_schedule.h"
+#include "train/precision.h"
+#include "train/step_graph.h"
 #include "train/tensorboard.h"
 
 // The parts of the trainer, each on its own; command_test.py drives the whole.
@@ -109,6 +113,96 @@ TEST(Config, ContradictionsAreNamed) {
             std::string::npos);
   EXPECT_NE(resolve([](Config& c) { c.schedule = "cosine", c.drops = {3}; }).find("--drops"),
             std::string::npos);
+}
+
+TEST(Config, PrecisionsAreRefusedWhereTheyCannotBe) {
+  const auto resolve = [](const std::function<void(Config&)>& change) {
+    Config config;
+    change(config);
+    return error_of([&] { config.resolve(); });
+  };
+  const auto expect = [&](const std::function<void(Config&)>& change, const std::string& part) {
+    EXPECT_NE(resolve(change).find(part), std::string::npos) << "expected " << part;
+  };
+  EXPECT_EQ(resolve([](Config& c) { c.precision = "bf16"; }), "");
+  EXPECT_EQ(resolve([](Config& c) { c.precision = "fp32", c.device = "cpu"; }), "");
+  expect([](Config& c) { c.precision = "fp16"; }, "auto, fp32, tf32, bf16");
+  expect([](Config& c) { c.graph = "on"; }, "--graph is 'on'");
+  expect([](Config& c) { c.precision = "tf32", c.device = "cpu"; }, "only a GPU has");
+  expect([](Config& c) { c.precision = "bf16", c.task = "copying"; }, "recurrent");
+  expect([](Config& c) { c.precision = "bf16", c.optim = "sgd", c.weights = "omdsm"; }, "--weights omdsm");
+  expect([](Config& c) { c.precision = "bf16", c.optim = "sgd", c.normalisation = "dbn"; }, "dbn");
+  expect([](Config& c) { c.step_precision = "mixed", c.optim = "qr"; }, "--step-precision mixed");
+  expect([](Config& c) { c.step_precision = "half"; }, "auto, full, mixed");
+}
+
+TEST(Config, ResolvesAlikeOnEveryMachine) {
+  // A run may go on on another machine, so only what needs no machine to decide is decided.
+  Config config;
+  config.resolve();
+  EXPECT_EQ(config.device, "auto");
+  EXPECT_EQ(config.precision, "auto");
+  EXPECT_EQ(config.step_precision, "mixed");  // which off a GPU is full
+  Config exact;
+  exact.precision = "fp32";
+  exact.resolve();
+  EXPECT_EQ(exact.step_precision, "full");
+  Config sequence;
+  sequence.task = "copying";
+  sequence.resolve();
+  EXPECT_EQ(sequence.step_precision, "full");
+  EXPECT_EQ(choose_precision(config, at::kCPU), NetworkPrecision::kFp32);
+  EXPECT_EQ(choose_precision(config, at::kCUDA), NetworkPrecision::kTf32);
+  EXPECT_EQ(choose_precision(sequence, at::kCUDA), NetworkPrecision::kFp32);
+  config.precision = "bf16";
+  EXPECT_EQ(choose_precision(config, at::kCUDA), NetworkPrecision::kBf16);
+  EXPECT_NE(error_of([&] { choose_precision(config, at::kCPU); }).find("only a GPU has"), std::string::npos);
+}
+
+TEST(Clip, ScalesAsTorchDoes) {
+  for (const double size : {0.01, 1.0, 100.0}) {
+    std::vector<at::Tensor> ours;
+    std::vector<at::Tensor> theirs;
+    for (const int64_t n : {3, 50, 700}) {
+      const auto gradient = torch::randn({n}) * size;
+      for (auto* list : {&ours, &theirs}) {
+        list->push_back(torch::zeros({n}).requires_grad_());
+        list->back().mutable_grad() = gradient.clone();
+      }
+    }
+    ours.push_back(torch::zeros({2}).requires_grad_());  // without a gradient
+    clip_gradients_(ours, 2.5);
+    torch::nn::utils::clip_grad_norm_(theirs, 2.5);
+    for (size_t i = 0; i < theirs.size(); ++i) EXPECT_TRUE(torch::equal(ours[i].grad(), theirs[i].grad()));
+  }
+}
+
+TEST(EpochTable, GivesTheRowsThatAreSought) {
+  EpochTable table(at::kCPU);
+  int made = 0;
+  at::Tensor rows;
+  const auto make = [&] {
+    ++made;
+    return rows = torch::randint(1000, {5, 2, 3}, at::kLong);
+  };
+  for (const int64_t step : {0, 1, 2, 4, 1, 1, 0}) {
+    table.seek(7, step, make);
+    EXPECT_TRUE(torch::equal(table.next(), rows[step])) << step;
+  }
+  EXPECT_EQ(made, 1);
+  table.seek(8, 1, make);
+  EXPECT_TRUE(torch::equal(table.next(), rows[1]));
+  EXPECT_EQ(made, 2);
+}
+
+TEST(StepGraph, OffAGpuEveryStepRunsAsItIs) {
+  StepGraph graph(at::kCPU, true);
+  int runs = 0;
+  for (int i = 0; i < 10; ++i) graph.run([&] { ++runs; });
+  EXPECT_EQ(runs, 10);
+  EXPECT_FALSE(graph.captured());
+  graph.refuse("whatever");
+  EXPECT_FALSE(graph.news()) << "nobody expects a graph there";
 }
 
 TEST(Config, PenaltiesAndLayersGoWithEuclideanOptimisers) {

@@ -185,6 +185,40 @@ void resolve_constraints(const Config& config, const Method& method) {
     refuse("--group-size", "has no meaning without --weights omdsm");
 }
 
+/// What runs where and in which numbers. `device` and `precision` stay auto: what they mean is decided where
+/// a run starts or goes on, so that a run can go on on another machine.
+void resolve_device(Config& config, const Method& method) {
+  check_one_of(config.device, {"auto", "cpu", "cuda"}, "device");
+  check_one_of(config.precision, {"auto", "fp32", "tf32", "bf16"}, "precision");
+  check_one_of(config.step_precision, {"auto", "full", "mixed"}, "step-precision");
+  check_one_of(config.graph, {"auto", "off"}, "graph");
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument(fmt::format("--precision is {}, {}", config.precision, why));
+  };
+  if (config.device == "cpu" && config.precision != "auto" && config.precision != "fp32") {
+    refuse("which only a GPU has, but --device is cpu; use fp32 or auto");
+  }
+  if (config.precision == "bf16") {
+    if (is_sequence_task(config.task)) refuse("but a recurrent network needs fp32 (or tf32)");
+    if (config.is_parametrised())
+      refuse(fmt::format("in which --weights {} would not be orthonormal; use tf32 or fp32", config.weights));
+    if (config.normalisation != "batch")
+      refuse(fmt::format("in which --normalisation {} cannot be computed; use tf32 or fp32",
+                         config.normalisation));
+  }
+  const bool cayley = method.name == "cayley-sgd" || method.name == "cayley-adam";
+  if (config.step_precision == "mixed" && !cayley) {
+    throw std::invalid_argument(fmt::format(
+        "--step-precision mixed has no meaning with --optim {}; it is cayley-sgd's and cayley-adam's",
+        config.optim));
+  }
+  // Off a GPU every step is full, so this needs no machine to decide.
+  if (config.step_precision == "auto") {
+    const bool mixed = cayley && !is_sequence_task(config.task) && config.precision != "fp32";
+    config.step_precision = mixed ? "mixed" : "full";
+  }
+}
+
 }  // namespace
 
 std::string Config::task_name() const {
@@ -252,7 +286,7 @@ void Config::resolve() {
   check(*validation >= 0, "validation", write(validation), "0 or more");
   check(*validation == 0 || needs_data(), "validation", write(validation), "0 with --task " + task);
   check(patience >= 0, "patience", write(patience), "0 or more");
-  check_one_of(device, {"auto", "cpu", "cuda"}, "device");
+  resolve_device(*this, method);
   check_range(static_cast<double>(threads), 0, 4096, "threads", "between 0 and 4096");
   check_range(static_cast<double>(checkpoint_every), 1, 1e6, "checkpoint-every", "1 or more");
 }

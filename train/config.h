@@ -59,6 +59,9 @@ struct Config {
   int64_t patience = 0;
 
   std::string device = "auto";
+  std::string precision = "auto";
+  std::string step_precision = "auto";
+  std::string graph = "auto";
   int64_t threads = 0;
   bool channels_last = true;
   bool tensorboard = false;
@@ -133,6 +136,14 @@ struct Config {
         "training images set aside, by which the best checkpoint is chosen (default: 0, and 5000 for pixel)");
     visitor("patience", self.patience, "epochs without a better one after which a run ends; 0: never");
     visitor("device", self.device, "auto, cpu or cuda");
+    visitor("precision", self.precision,
+            "what the network counts with on a GPU: fp32, tf32 or bf16; auto: tf32 for images on a GPU, else "
+            "fp32");
+    visitor("step-precision", self.step_precision,
+            "of the steps of cayley-sgd and cayley-adam on a GPU: full (float32), or mixed, which is faster "
+            "and as "
+            "orthonormal; auto: mixed for images unless --precision fp32");
+    visitor("graph", self.graph, "auto: the whole training step as one CUDA graph on a GPU; off: never");
     visitor("threads", self.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
     visitor("channels-last", self.channels_last, "memory layout of images and convolutions");
     visitor("tensorboard", self.tensorboard, "write TensorBoard event files into the run folder");

@@ -52,6 +52,12 @@ void Display::clear() const {
   std::fflush(stdout);
 }
 
+void Display::note(const std::string& text) const {
+  clear();
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
 void Display::finish_epoch(const EpochMetrics& m) {
   clear();
   defect_ = m.defect_max;

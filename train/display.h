@@ -26,6 +26,9 @@ class Display {
   void update(int64_t epoch, int64_t step, double loss, double error, double images_per_second,
               double seconds_left);
   void finish_epoch(const EpochMetrics& metrics);
+
+  /// A line between the others.
+  void note(const std::string& text) const;
   void clear() const;
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <vector>
 
 namespace stiefel::train {
 
@@ -42,19 +43,31 @@ ImageTask::ImageTask(const Config& config, const at::Device& device, const Parts
                      const data::Normalisation& normalisation)
     : config_(config),
       train_(parts.train, normalisation, device, format_of(config)),
-      test_(parts.test, normalisation, device, format_of(config)) {
+      test_(parts.test, normalisation, device, format_of(config)),
+      table_(device) {
   if (parts.validation.size() > 0)
     validation_.emplace(parts.validation, normalisation, device, format_of(config));
 }
 
-Task::Batch ImageTask::batch(int64_t epoch, int64_t step) {
-  const auto seed = static_cast<uint64_t>(config_.seed);
-  if (epoch != epoch_) {
-    order_ = train_.epoch_order(seed, epoch);
-    epoch_ = epoch;
-  }
-  const auto picked = order_.narrow(0, step * config_.batch, config_.batch);
-  const auto batch = train_.batch(picked, augment_of(config_.augment), seed, epoch, step);
+void ImageTask::seek(int64_t epoch, int64_t step) {
+  table_.seek(epoch, step, [&] {
+    const auto seed = static_cast<uint64_t>(config_.seed);
+    const auto augment = augment_of(config_.augment);
+    const auto steps = steps_per_epoch();
+    auto order = train_.epoch_order(seed, epoch).narrow(0, 0, steps * config_.batch).view({steps, 1, -1});
+    std::vector<at::Tensor> variants;
+    for (int64_t i = 0; i < steps; ++i) {
+      auto drawn = data::DeviceImages::draw_variants(config_.batch, augment, seed, epoch, i);
+      if (!drawn.defined()) return order;
+      variants.push_back(drawn);
+    }
+    return at::cat({order, at::stack(variants).unsqueeze(1)}, 1);
+  });
+}
+
+Task::Batch ImageTask::next() {
+  const auto row = table_.next();
+  const auto batch = train_.pick(row[0], row.size(0) > 1 ? row[1] : at::Tensor());
   return {batch.images, batch.labels};
 }
 

@@ -4,6 +4,7 @@
 
 #include "data/dataset.h"
 #include "data/device_images.h"
+#include "epoch_table.h"
 #include "task.h"
 
 namespace stiefel::train {
@@ -25,7 +26,8 @@ class ImageTask : public Task {
   ImageTask(const Config& config, const at::Device& device);
 
   int64_t steps_per_epoch() const override { return train_.size() / config_.batch; }
-  Batch batch(int64_t epoch, int64_t step) override;
+  void seek(int64_t epoch, int64_t step) override;
+  Batch next() override;
   int64_t size(Part part) const override;
   Batch items(Part part, int64_t from, int64_t to) const override;
 
@@ -38,8 +40,7 @@ class ImageTask : public Task {
   data::DeviceImages train_;
   data::DeviceImages test_;
   std::optional<data::DeviceImages> validation_;
-  int64_t epoch_ = -1;  // whose order is at hand
-  at::Tensor order_;
+  EpochTable table_;  // (steps, 1 or 2, batch): the images of each step and, where augmented, their variants
 };
 
 }  // namespace stiefel::train

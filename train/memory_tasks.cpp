@@ -7,10 +7,16 @@
 
 namespace stiefel::train {
 
-Task::Batch MadeUpTask::batch(int64_t epoch, int64_t step) {
+void MadeUpTask::seek(int64_t epoch, int64_t step) {
   const auto made = draw(
       config_.batch, data::mix(static_cast<uint64_t>(config_.seed), epoch, step, data::Purpose::kSequences));
-  return {made.inputs.to(device_), made.targets.to(device_)};
+  if (!device_.is_cuda()) {
+    sought_ = made;
+    return;
+  }
+  if (!sought_.inputs.defined()) sought_ = {made.inputs.to(device_), made.targets.to(device_)};
+  sought_.inputs.copy_(made.inputs.pin_memory(), /*non_blocking=*/true);
+  sought_.targets.copy_(made.targets.pin_memory(), /*non_blocking=*/true);
 }
 
 Task::Batch MadeUpTask::items(Part, int64_t from, int64_t to) const {

@@ -14,8 +14,11 @@ class MadeUpTask : public Task {
   MadeUpTask(const Config& config, const at::Device& device) : config_(config), device_(device) {}
 
   int64_t steps_per_epoch() const override { return kStepsPerEpoch; }
-  Batch batch(int64_t epoch, int64_t step) override;
+  void seek(int64_t epoch, int64_t step) override;
+  /// On a GPU the batch lies where every one of them lies: it is gone when the next is sought.
+  Batch next() override { return sought_; }
   int64_t size(Part part) const override { return part == Part::kTest ? kTestItems : 0; }
+  bool counts_classes() const override { return false; }
   Batch items(Part part, int64_t from, int64_t to) const override;
 
  protected:
@@ -24,6 +27,9 @@ class MadeUpTask : public Task {
 
   Config config_;
   at::Device device_;
+
+ private:
+  Batch sought_;
 };
 
 /// The copying problem: ten symbols out of eight, `length` − 1 blanks, a mark, ten blanks; to be answered

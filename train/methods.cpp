@@ -5,12 +5,12 @@
 #include <stiefel/optim/cayley_adam.h>
 #include <stiefel/optim/cayley_sgd.h>
 #include <stiefel/optim/retraction_sgd.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
 
 #include <stdexcept>
 
+#include "device_adam.h"
+#include "device_rmsprop.h"
+#include "device_sgd.h"
 #include "rms_scaling.h"
 
 namespace stiefel::train {
@@ -47,19 +47,19 @@ std::unique_ptr<Optimizer> sgd(const std::vector<at::Tensor>& parameters, const 
   const auto plain =
       torch::optim::SGDOptions(*config.lr).momentum(momentum).nesterov(config.nesterov && momentum > 0);
   const auto decaying = torch::optim::SGDOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<torch::optim::SGD>(euclidean_groups(parameters, decaying, plain), plain);
+  return std::make_unique<DeviceSgd>(euclidean_groups(parameters, decaying, plain), plain);
 }
 
 std::unique_ptr<Optimizer> adam(const std::vector<at::Tensor>& parameters, const Config& config) {
   const auto plain = torch::optim::AdamOptions(*config.lr).betas({config.beta1, config.beta2_of_adam()});
   const auto decaying = torch::optim::AdamOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<torch::optim::Adam>(euclidean_groups(parameters, decaying, plain), plain);
+  return std::make_unique<DeviceAdam>(euclidean_groups(parameters, decaying, plain), plain);
 }
 
 std::unique_ptr<Optimizer> rmsprop(const std::vector<at::Tensor>& parameters, const Config& config) {
   const auto plain = torch::optim::RMSpropOptions(*config.lr).alpha(0.9);
   const auto decaying = torch::optim::RMSpropOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<torch::optim::RMSprop>(euclidean_groups(parameters, decaying, plain), plain);
+  return std::make_unique<DeviceRmsprop>(euclidean_groups(parameters, decaying, plain), plain);
 }
 
 /// What trains the Euclidean parameters beside orthonormal ones.
@@ -77,6 +77,7 @@ Options on_manifold(const Config& config) {
       .exact(config.exact)
       .norm(norm_from_string(config.norm))
       .polish(config.polish)
+      .precision(precision_from_string(config.step_precision))
       .q(config.q);
 }
 

@@ -19,7 +19,7 @@ at::Tensor sequences(const at::Tensor& bytes) { return bytes.to(at::kFloat).div_
 
 }  // namespace
 
-PixelTask::PixelTask(const Config& config, const at::Device& device) : config_(config) {
+PixelTask::PixelTask(const Config& config, const at::Device& device) : config_(config), table_(device) {
   const auto dataset = data::load(config.data, config.data_dir);
   if (dataset.train.pixels.size(1) != 1) {
     throw std::invalid_argument(fmt::format(
@@ -40,14 +40,19 @@ PixelTask::PixelTask(const Config& config, const at::Device& device) : config_(c
   test_ = laid_out(parts.test);
 }
 
-Task::Batch PixelTask::batch(int64_t epoch, int64_t step) {
-  if (epoch != epoch_) {
+void PixelTask::seek(int64_t epoch, int64_t step) {
+  table_.seek(epoch, step, [&] {
     const auto stream =
         data::Stream(data::mix(static_cast<uint64_t>(config_.seed), epoch, 0, data::Purpose::kOrder));
-    order_ = data::permutation(train_.labels.size(0), stream).to(train_.labels.device());
-    epoch_ = epoch;
-  }
-  const auto picked = order_.narrow(0, step * config_.batch, config_.batch);
+    const auto steps = steps_per_epoch();
+    return data::permutation(train_.labels.size(0), stream)
+        .narrow(0, 0, steps * config_.batch)
+        .view({steps, config_.batch});
+  });
+}
+
+Task::Batch PixelTask::next() {
+  const auto picked = table_.next();
   return {sequences(train_.pixels.index_select(0, picked)), train_.labels.index_select(0, picked)};
 }
 

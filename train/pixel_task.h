@@ -11,7 +11,8 @@ class PixelTask : public Task {
   PixelTask(const Config& config, const at::Device& device);
 
   int64_t steps_per_epoch() const override { return train_.labels.size(0) / config_.batch; }
-  Batch batch(int64_t epoch, int64_t step) override;
+  void seek(int64_t epoch, int64_t step) override;
+  Batch next() override;
   int64_t size(Part part) const override;
   Batch items(Part part, int64_t from, int64_t to) const override;
 
@@ -25,8 +26,7 @@ class PixelTask : public Task {
 
   Config config_;
   Sequences train_, validation_, test_;
-  int64_t epoch_ = -1;
-  at::Tensor order_;
+  EpochTable table_;  // (steps, batch): the sequences of each step
 };
 
 }  // namespace stiefel::train

@@ -34,8 +34,19 @@ class Task {
 
   virtual int64_t steps_per_epoch() const = 0;
 
-  /// A training batch.
-  virtual Batch batch(int64_t epoch, int64_t step) = 0;
+  /// A training batch comes in two halves. First the host's: whatever of it depends on the epoch and the step
+  /// is sent to the device, without waiting for it.
+  virtual void seek(int64_t epoch, int64_t step) = 0;
+
+  /// Then the device's: the batch that was sought. It asks nothing of the host and moves on by itself, so it
+  /// can be part of a captured step; every seek is followed by one next, or by the replay of one.
+  virtual Batch next() = 0;
+
+  /// Both at once.
+  Batch batch(int64_t epoch, int64_t step) {
+    seek(epoch, step);
+    return next();
+  }
 
   /// How many items a part has, 0 where there is none, and some of them.
   virtual int64_t size(Part part) const = 0;
@@ -48,6 +59,9 @@ class Task {
   /// and the targets their numbers.
   virtual at::Tensor loss(const at::Tensor& scores, const at::Tensor& targets) const;
   virtual at::Tensor wrong(const at::Tensor& scores, const at::Tensor& targets) const;
+
+  /// Whether an answer is wrong where the largest score is not the target's.
+  virtual bool counts_classes() const { return true; }
 
   /// The answers that an item asks for.
   virtual int64_t answers_per_item() const { return 1; }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <stiefel/manifold.h>
 #include <torch/cuda.h>
-#include <torch/nn/utils/clip_grad.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -14,8 +13,10 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "clip.h"
 #include "data/seeds.h"
 #include "device.h"
+#include "device_rates.h"
 #include "display.h"
 #include "files/files.h"
 #include "interrupt.h"
@@ -49,6 +50,18 @@ std::shared_ptr<models::Network> build_model(const Config& config, const torch::
   return model;
 }
 
+/// What in a config's step waits for the host, so that the step cannot be recorded into a CUDA graph; empty
+/// where nothing is known to. Asked first, because a recording that breaks inside a solver can leave the
+/// solver broken.
+std::string what_waits(const Config& config) {
+  if (config.normalisation == "dbn") return "the eigenproblems of --normalisation dbn wait for the host";
+  if (config.weights == "omdsm") return "the eigenproblems of --weights omdsm wait for the host";
+  if (config.weights == "matrix-exp") return "the exponential of --weights matrix-exp waits for the host";
+  if (config.weights == "cayley") return "the solver of --weights cayley waits for the host";
+  if (config.optim == "polar") return "the SVD of --optim polar waits for the host; polar-ns has none";
+  return {};
+}
+
 Factor factor_of(const Config& config) {
   Factor factor = [](double) { return 1.0; };
   if (config.schedule == "multi-step") factor = multi_step(config.drops, config.drop_factor);
@@ -63,14 +76,22 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       folder_(std::move(folder)),
       command_(std::move(command)),
       device_(choose_device(config.device)),
+      precision_(choose_precision(config, device_)),
       task_(make_task(config, device_)),
       model_(build_model(config, device_)),
       split_(model_->split()),
       checkpoints_(folder_),
+      tally_(device_),
+      graph_(device_, config.graph != "off"),
       started_(timestamp()) {
+  // Shapes never change, so that trying the algorithms of a convolution pays.
+  if (device_.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);
   if (config_.has_penalty()) {
     penalty_ = PenaltyTerm{penalty_from_string(config_.penalty), split_.manifold,
-                           PenaltySchedule(*config_.penalty_weight, config_.penalty_schedule)};
+                           PenaltySchedule(*config_.penalty_weight, config_.penalty_schedule),
+                           at::globalContext().defaultGenerator(device_).clone(),
+                           torch::zeros({}, at::TensorOptions(at::kFloat).device(device_))};
+    graph_.use(penalty_->generator);
   }
   if (!find_method(config_.optim).constrained) {
     split_.euclidean = model_->parameters();
@@ -79,15 +100,19 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
   }
   optimisers_ = find_method(config_.optim).make(split_, config_);
   for (const auto& optimizer : optimisers_) schedules_.emplace_back(*optimizer, factor_of(config_));
-  loss_sum_ = torch::zeros({}, at::TensorOptions(at::kDouble).device(device_));
-  wrong_ = torch::zeros({}, at::TensorOptions(at::kLong).device(device_));
+  if (const auto what = what_waits(config_); !what.empty()) graph_.refuse(what);
+  for (const auto& optimizer : optimisers_) {
+    if (!reads_rates_from_device(*optimizer)) {
+      graph_.refuse("an optimiser takes its rate from the host");
+    }
+  }
 }
 
 void Trainer::resume(const Checkpoints::Loaded& loaded) {
   restore(loaded, *model_, &optimisers_);
+  graph_.forget();
   progress_ = loaded.progress;
-  loss_sum_.fill_(progress_.loss_sum);
-  wrong_.fill_(progress_.wrong);
+  tally_.reset(progress_.loss_sum, progress_.wrong);
 }
 
 void Trainer::apply_schedule(double time) {
@@ -95,35 +120,64 @@ void Trainer::apply_schedule(double time) {
 }
 
 void Trainer::one_step(int64_t step) {
-  const auto seed = static_cast<uint64_t>(config_.seed);
+  prepare_step(step);
+  graph_.run([this] { step_on_device(); });
+}
+
+/// The host's part: everything that depends on where the run stands.
+void Trainer::prepare_step(int64_t step) {
   const auto epoch = progress_.epoch;
   apply_schedule(static_cast<double>(epoch) +
                  (config_.schedule == "cosine" || config_.warm_up > 0
                       ? static_cast<double>(step) / static_cast<double>(steps_per_epoch())
                       : 0));
-  const auto batch = task_->batch(epoch, step);
-  if (config_.dropout > 0) torch::manual_seed(data::mix(seed, epoch, step, data::Purpose::kDropout));
-  for (auto& optimizer : optimisers_) optimizer->zero_grad();
-  const auto scores = model_->forward(batch.inputs);
-  const auto loss = task_->loss(scores, batch.targets);
-  (penalty_ ? loss + penalty(step) : loss).backward();
-  if (config_.clip > 0) torch::nn::utils::clip_grad_norm_(split_.euclidean, config_.clip);
-  for (auto& optimizer : optimisers_) optimizer->step();
-  const torch::NoGradGuard no_grad;
-  loss_sum_.add_(loss.detach());
-  wrong_.add_(task_->wrong(scores, batch.targets));
+  for (auto& optimizer : optimisers_) refresh_rates(*optimizer);
+  task_->seek(epoch, step);
+  if (config_.dropout > 0) {
+    torch::manual_seed(data::mix(static_cast<uint64_t>(config_.seed), epoch, step, data::Purpose::kDropout));
+  }
+  if (penalty_) seed_penalty(step);
 }
 
-at::Tensor Trainer::penalty(int64_t step) {
+/// The device's part, the same in every step, so that it can be captured once and replayed.
+void Trainer::step_on_device() {
+  const auto batch = task_->next();
+  for (auto& optimizer : optimisers_) optimizer->zero_grad();
+  at::Tensor scores;
+  at::Tensor loss;
+  {
+    const TensorCoreScope tensor_cores(precision_, is_sequence_task(config_.task));
+    {
+      const AutocastScope autocast(precision_);
+      scores = model_->forward(batch.inputs);
+    }
+    if (precision_ == NetworkPrecision::kBf16) scores = scores.to(at::kFloat);
+    loss = task_->loss(scores, batch.targets);
+    (penalty_ ? loss + penalty() : loss).backward();
+  }
+  if (config_.clip > 0) clip_gradients_(split_.euclidean, config_.clip);
+  for (auto& optimizer : optimisers_) optimizer->step();
+  tally_.add(*task_, loss, scores, batch.targets);
+}
+
+/// Tells the penalty its weight and its seed.
+void Trainer::seed_penalty(int64_t step) {
   const double weight = penalty_->schedule.at(progress_.epoch);
-  if (weight == 0) return torch::zeros({}, device_);
+  if (weight != penalty_->weight_value) penalty_->weight.fill_(weight);
+  penalty_->weight_value = weight;
   if (penalty_->kind == Penalty::kSrip) {
-    torch::manual_seed(
+    penalty_->generator.set_current_seed(
         data::mix(static_cast<uint64_t>(config_.seed), progress_.epoch, step, data::Purpose::kPenalty));
   }
+}
+
+at::Tensor Trainer::penalty() {
+  // A recorded step cannot leave it out: there it is multiplied by 0.
+  if (penalty_->weight_value == 0 && !device_.is_cuda()) return torch::zeros({}, device_);
   PenaltyOptions options;
   options.rounds = config_.srip_rounds;
-  return stiefel::penalty(penalty_->kind, penalty_->weights, options) * weight;
+  options.generator = penalty_->generator;
+  return stiefel::penalty(penalty_->kind, penalty_->weights, options) * penalty_->weight;
 }
 
 void Trainer::train_epoch(Display& display) {
@@ -134,6 +188,9 @@ void Trainer::train_epoch(Display& display) {
   const int64_t first = progress_.step;
   while (progress_.step < steps && InterruptGuard::signal() == 0) {
     one_step(progress_.step);
+    if (const auto reason = graph_.news()) {
+      display.note("no CUDA graph, so every step is launched kernel by kernel: " + *reason);
+    }
     ++progress_.step;
     ++progress_.total_steps;
     progress_.epoch_seconds = before + seconds_since(start);
@@ -143,29 +200,40 @@ void Trainer::train_epoch(Display& display) {
       const double rate = static_cast<double>(progress_.step - first) / seconds_since(start);
       const auto left = static_cast<double>((config_.epochs - progress_.epoch) * steps - progress_.step);
       display.update(
-          progress_.epoch + 1, progress_.step, loss_sum_.item<double>() / done,
-          100 * wrong_.item<double>() / (done * seen * static_cast<double>(task_->answers_per_item())),
+          progress_.epoch + 1, progress_.step, tally_.loss_sum.item<double>() / done,
+          100 * tally_.wrong.item<double>() / (done * seen * static_cast<double>(task_->answers_per_item())),
           rate * seen, left / rate);
     }
   }
-  progress_.loss_sum = loss_sum_.item<double>();  // waits for the device, so the time below is whole
-  progress_.wrong = wrong_.item<int64_t>();
+  progress_.loss_sum = tally_.loss_sum.item<double>();  // waits for the device, so the time below is whole
+  progress_.wrong = tally_.wrong.item<int64_t>();
   progress_.epoch_seconds = before + seconds_since(start);
+}
+
+int64_t Trainer::warm_up_steps() const {
+  return device_.is_cuda() ? StepGraph::kWarmUps + 7 : 2;  // the recording, and a few of its replays
 }
 
 std::vector<double> Trainer::time_steps(int64_t count) {
   model_->train();
+  const auto settle = [this] {
+    if (device_.is_cuda()) torch::cuda::synchronize();
+  };
+  const int64_t block = device_.is_cuda() ? 10 : 1;
   std::vector<double> seconds;
-  for (int64_t i = 0; i < count; ++i) {
-    if (progress_.step == steps_per_epoch()) {
-      ++progress_.epoch;
-      progress_.step = 0;
-    }
-    if (device_.is_cuda()) torch::cuda::synchronize();
+  for (int64_t done = 0; done < count; done += block) {
+    settle();
     const auto start = Clock::now();
-    one_step(progress_.step++);
-    if (device_.is_cuda()) torch::cuda::synchronize();
-    seconds.push_back(seconds_since(start));
+    const int64_t steps = std::min(block, count - done);
+    for (int64_t i = 0; i < steps; ++i) {
+      if (progress_.step == steps_per_epoch()) {
+        ++progress_.epoch;
+        progress_.step = 0;
+      }
+      one_step(progress_.step++);
+    }
+    settle();
+    seconds.push_back(seconds_since(start) / static_cast<double>(steps));
   }
   return seconds;
 }
@@ -180,7 +248,13 @@ Evaluation Trainer::evaluate(Task::Part part) {
   for (int64_t at = 0; at < size; at += most) {
     const int64_t end = std::min(at + most, size);
     const auto items = task_->items(part, at, end);
-    const auto scores = model_->forward(items.inputs);
+    const TensorCoreScope tensor_cores(precision_, is_sequence_task(config_.task));
+    at::Tensor scores;
+    {
+      const AutocastScope autocast(precision_);
+      scores = model_->forward(items.inputs);
+    }
+    scores = scores.to(at::kFloat);
     loss += task_->loss(scores, items.targets).item<double>() * static_cast<double>(end - at);
     wrong += task_->wrong(scores, items.targets).item<int64_t>();
   }
@@ -228,8 +302,7 @@ EpochMetrics Trainer::finish_epoch() {
   progress_.epoch_seconds = 0;
   progress_.loss_sum = 0;
   progress_.wrong = 0;
-  loss_sum_.zero_();
-  wrong_.zero_();
+  tally_.reset();
   return m;
 }
 
@@ -256,6 +329,8 @@ void Trainer::write_record(const std::string& status) const {
                               {"manifold_parameters", on_manifold},
                               {"manifold_matrices", split_.manifold.size()},
                               {"device", device_.str()},
+                              {"precision", to_string(precision_)},
+                              {"graph", graph_.captured()},
                               {"threads", at::get_num_threads()},
                               {"hardware", hardware_facts()},
                               {"versions", version_facts()}};

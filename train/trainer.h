@@ -14,6 +14,9 @@
 #include "methods.h"
 #include "models/network.h"
 #include "penalty_schedule.h"
+#include "precision.h"
+#include "step_graph.h"
+#include "tally.h"
 #include "task.h"
 
 namespace stiefel::train {
@@ -45,8 +48,16 @@ class Trainer {
   Outcome run();
 
   /// Takes training steps from where the run stands, writing nothing, and returns the seconds of each; for
-  /// benchmarks.
+  /// benchmarks. On a GPU steps are launched in blocks of ten, as in training, and a block's mean stands for
+  /// it.
   std::vector<double> time_steps(int64_t count);
+
+  /// The steps after which all are alike: a GPU's first ones choose algorithms and record the graph.
+  int64_t warm_up_steps() const;
+
+  /// The step's CUDA graph.
+  const StepGraph& graph() const { return graph_; }
+  NetworkPrecision precision() const { return precision_; }
   int64_t steps_per_epoch() const { return task_->steps_per_epoch(); }
 
   /// ‖XᴴX − I‖_F of every weight that the method constrains.
@@ -63,11 +74,17 @@ class Trainer {
     Penalty kind;
     std::vector<at::Tensor> weights;
     PenaltySchedule schedule;
+    at::Generator generator;  // SRIP's
+    at::Tensor weight;        // of the epoch, where the loss is
+    double weight_value = -1;
   };
 
   void train_epoch(class Display& display);
   void one_step(int64_t step);
-  at::Tensor penalty(int64_t step);
+  void prepare_step(int64_t step);
+  void step_on_device();
+  void seed_penalty(int64_t step);
+  at::Tensor penalty();
   EpochMetrics finish_epoch();
   void apply_schedule(double time);
   void checkpoint(bool best);
@@ -77,6 +94,7 @@ class Trainer {
   std::filesystem::path folder_;
   std::vector<std::string> command_;
   torch::Device device_;
+  NetworkPrecision precision_;
   std::unique_ptr<Task> task_;
   std::shared_ptr<models::Network> model_;
   ParameterSplit split_;
@@ -85,8 +103,8 @@ class Trainer {
   std::vector<Schedule> schedules_;
   Progress progress_;
   Checkpoints checkpoints_;
-  at::Tensor loss_sum_;  // on the device, so that a step waits for nothing
-  at::Tensor wrong_;
+  Tally tally_;
+  StepGraph graph_;
   std::string started_;
 };
 
