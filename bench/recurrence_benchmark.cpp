@@ -1,7 +1,7 @@
-// The uRNN's iteration on the CPU: forward, backward and the optimiser's step of a unitary matrix at 784
-// pixels, batch 128, and the machine's own complex product beside it, in turns within one run.
+// The uRNN's iteration: forward, backward and the optimiser's step of a unitary matrix at 784 pixels, batch
+// 128, and the machine's own complex product beside it, in turns within one run.
 //
-//     recurrence_benchmark [HIDDEN…] [--rounds N]
+//     recurrence_benchmark [HIDDEN…] [--rounds N] [--device cpu|cuda]
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -36,41 +36,44 @@ struct Stepper {
 
   double step() {
     k.mutable_grad() = torch::randn_like(k) * 1e-3;
-    return seconds_of([this] { optimizer->step(); });
+    return seconds_of([this] { optimizer->step(); }, k.device());
   }
 };
 
 template <class Optimizer, class Options>
-Stepper stepper(const char* name, int64_t n, const Options& options) {
-  auto k = torch::empty({n, n}, torch::kComplexFloat);
+Stepper stepper(const char* name, int64_t n, const at::Device& device, const Options& options) {
+  auto k = torch::empty({n, n}, at::TensorOptions(torch::kComplexFloat).device(device));
   stiefel::init::haar_(k);
   return {name, k, std::make_unique<Optimizer>(std::vector<at::Tensor>{k}, options)};
 }
 
-void measure(int64_t n, int rounds) {
+void measure(int64_t n, int rounds, const at::Device& device) {
   using stiefel::CayleyAdam;
   using stiefel::CayleyClosed;
   using stiefel::CayleySGD;
   using stiefel::RetractionSGD;
   std::vector<Stepper> steppers;
-  steppers.push_back(stepper<CayleySGD>("Cayley SGD", n, stiefel::CayleySGDOptions(0.01).momentum(0.9)));
-  steppers.push_back(stepper<CayleyAdam>("Cayley ADAM", n, stiefel::CayleyAdamOptions(0.1)));
-  steppers.push_back(stepper<RetractionSGD<CayleyClosed>>("closed form, n×n solve", n,
+  steppers.push_back(
+      stepper<CayleySGD>("Cayley SGD", n, device, stiefel::CayleySGDOptions(0.01).momentum(0.9)));
+  steppers.push_back(stepper<CayleyAdam>("Cayley ADAM", n, device, stiefel::CayleyAdamOptions(0.1)));
+  steppers.push_back(stepper<RetractionSGD<CayleyClosed>>("closed form, n×n solve", n, device,
                                                           stiefel::RetractionSGDOptions<CayleyClosed>(0.01)));
 
   stiefel::models::RecurrentNet net(stiefel::models::RecurrentNet::Kind::kUnitary, n, {1, 10, false});
-  const auto images = torch::rand({kBatch, kSteps, 1});
-  const auto labels = torch::randint(10, {kBatch}, torch::kLong);
-  const auto big = torch::randn({1024, 1024}, torch::kComplexFloat);
+  net.to(device);
+  const auto images = torch::rand({kBatch, kSteps, 1}, device);
+  const auto labels = torch::randint(10, {kBatch}, at::TensorOptions(torch::kLong).device(device));
+  const auto big = torch::randn({1024, 1024}, at::TensorOptions(torch::kComplexFloat).device(device));
   auto big_out = torch::empty_like(big);
 
   std::map<std::string, std::vector<double>> seconds;
   for (int i = 0; i < rounds + 1; ++i) {
     at::Tensor loss;
-    const double forward = seconds_of([&] { loss = torch::cross_entropy_loss(net.forward(images), labels); });
+    const double forward =
+        seconds_of([&] { loss = torch::cross_entropy_loss(net.forward(images), labels); }, device);
     net.zero_grad();
-    const double backward = seconds_of([&] { loss.backward(); });
-    const double product = seconds_of([&] { at::mm_out(big_out, big, big); });
+    const double backward = seconds_of([&] { loss.backward(); }, device);
+    const double product = seconds_of([&] { at::mm_out(big_out, big, big); }, device);
     if (i == 0) {
       for (auto& one : steppers) one.step();
       continue;  // to warm up
@@ -86,8 +89,8 @@ void measure(int64_t n, int rounds) {
   const double units = static_cast<double>(n);
   const double flop = 8.0 * kSteps * kBatch * units * units;  // of a complex product a step
   const double rate = 8.0 * 1024 * 1024 * 1024 / median(seconds["product"]) / 1e9;
-  fmt::print("\nurnn-{}, {} steps, batch {}, {} threads, medians of {}\n", n, kSteps, kBatch,
-             at::get_num_threads(), rounds);
+  const auto place = device.is_cpu() ? fmt::format("{} threads", at::get_num_threads()) : std::string("GPU");
+  fmt::print("\nurnn-{}, {} steps, batch {}, {}, medians of {}\n", n, kSteps, kBatch, place, rounds);
   const auto line = [&](const char* name, double time, double work) {
     fmt::print("  {:24} {:8.1f} ms  {:6.1f} GFLOP/s  {:3.0f} % of a large complex product\n", name,
                1e3 * time, work / time / 1e9, 100 * work / time / 1e9 / rate);
@@ -108,14 +111,17 @@ void measure(int64_t n, int rounds) {
 
 int main(int argc, char** argv) {
   int rounds = 7;
+  std::string device = "cpu";
   std::vector<int64_t> sizes;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
       rounds = std::max(1, std::atoi(argv[++i]));
+    } else if (std::strcmp(argv[i], "--device") == 0 && i + 1 < argc) {
+      device = argv[++i];
     } else if (const auto size = std::atoll(argv[i]); size > 0) {
       sizes.push_back(size);
     } else {
-      fmt::print(stderr, "usage: recurrence_benchmark [HIDDEN…] [--rounds N]\n");
+      fmt::print(stderr, "usage: recurrence_benchmark [HIDDEN…] [--rounds N] [--device cpu|cuda]\n");
       return 2;
     }
   }
@@ -123,5 +129,5 @@ int main(int argc, char** argv) {
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     at::set_num_threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   }
-  for (const auto size : sizes) measure(size, rounds);
+  for (const auto size : sizes) measure(size, rounds, at::Device(device));
 }

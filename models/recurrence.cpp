@@ -40,6 +40,20 @@ Recurrence plain(const at::Tensor& k, const at::Tensor& v, const at::Tensor& b, 
   return {flat(k), flat(v), flat(b), flat(h0), activation};
 }
 
+/// The passes for a layer's device, numbers and size.
+struct Passes {
+  decltype(&detail::forward_any) forward;
+  decltype(&detail::backward_any) backward;
+};
+
+Passes passes_for(const Recurrence& layer) {
+  if (layer.k.device().is_cpu()) return {detail::forward_cpu, detail::backward_cpu};
+#ifdef STIEFEL_HAS_CUDA
+  if (detail::cuda_takes(layer)) return {detail::forward_cuda, detail::backward_cuda};
+#endif
+  return {detail::forward_any, detail::backward_any};
+}
+
 class Unroll : public torch::autograd::Function<Unroll> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& inputs, const at::Tensor& k,
@@ -47,8 +61,7 @@ class Unroll : public torch::autograd::Function<Unroll> {
                             int64_t activation, bool all_states) {
     const auto layer = plain(k, v, b, h0, static_cast<Activation>(activation));
     const auto x = inputs.detach().contiguous();
-    const auto done = k.device().is_cpu() ? detail::forward_cpu(x, layer, all_states)
-                                          : detail::forward_any(x, layer, all_states);
+    const auto done = passes_for(layer).forward(x, layer, all_states);
     context->save_for_backward({inputs, k, v, b, h0, done.z});
     context->saved_data["activation"] = activation;
     context->saved_data["all_states"] = all_states;
@@ -63,8 +76,8 @@ class Unroll : public torch::autograd::Function<Unroll> {
     const bool all_states = context->saved_data["all_states"].toBool();
     const auto x = saved[0].detach().contiguous();
     const auto gradient = gradients[0].resolve_conj().contiguous();
-    const auto pass = layer.k.device().is_cpu() ? detail::backward_cpu : detail::backward_any;
-    auto result = pass(x, layer, saved[5], gradient, all_states, context->needs_input_grad(0));
+    auto result =
+        passes_for(layer).backward(x, layer, saved[5], gradient, all_states, context->needs_input_grad(0));
     return {result.inputs, result.k, result.v, result.b, result.h0, at::Tensor(), at::Tensor()};
   }
 };
