@@ -7,7 +7,6 @@
 #include <map>
 #include <numeric>
 #include <queue>
-#include <type_traits>
 #include <utility>
 
 #include "mixed_context.cuh"
@@ -274,6 +273,12 @@ MixedPlan::MixedPlan(const std::vector<Shape>& shapes) {
 
 namespace {
 
+/// A list of the table in device memory.
+template <class Entry, class List>
+Blocks<Entry> blocks_of(const void* table, const List& list) {
+  return {reinterpret_cast<const Entry*>(static_cast<const char*>(table) + list.offset), list.count};
+}
+
 /// Lets the kernels have their shared memory, once a device.
 cudaError_t allow_all() {
   static thread_local int allowed = -1;
@@ -305,17 +310,12 @@ cudaError_t MixedPlan::step(const Matrix* matrices, const Recipe& recipe, const 
   c.thin = reinterpret_cast<float*>(memory + cursor.take_entries<float>(thin_.count));
   c.pairs = reinterpret_cast<float4*>(memory + cursor.take_entries<float4>(pairs_.count));
   c.slabs = reinterpret_cast<float*>(memory + cursor.at);
-  const auto blocks = [&](const List& list, auto* entry) {
-    using Entry = std::remove_pointer_t<decltype(entry)>;
-    return Blocks<Entry>{reinterpret_cast<const Entry*>(static_cast<const char*>(table) + list.offset),
-                         list.count};
-  };
-  const auto rows = blocks(rows_, static_cast<RowPlace*>(nullptr));
-  const auto first = blocks(first_, static_cast<Product*>(nullptr));
-  const auto second = blocks(second_, static_cast<Product*>(nullptr));
-  const auto pairs = blocks(pairs_, static_cast<Place*>(nullptr));
-  const auto thin = blocks(thin_, static_cast<Place*>(nullptr));
-  const auto squares = blocks(squares_, static_cast<Place*>(nullptr));
+  const auto rows = blocks_of<RowPlace>(table, rows_);
+  const auto first = blocks_of<Product>(table, first_);
+  const auto second = blocks_of<Product>(table, second_);
+  const auto pairs = blocks_of<Place>(table, pairs_);
+  const auto thin = blocks_of<Place>(table, thin_);
+  const auto squares = blocks_of<Place>(table, squares_);
 
   for (int at = 0; at < matrices_; at += kPointersAtOnce) {
     Pointers pointers{at, std::min(kPointersAtOnce, matrices_ - at), {}};
