@@ -29,5 +29,6 @@ void add_report(CLI::App& app);
 void add_data(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_unitariness(CLI::App& app);
+void add_paper(CLI::App& app, const Context& context);
 
 }  // namespace stiefel::app

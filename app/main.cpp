@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   add_data(app);
   add_bench(app);
   add_unitariness(app);
+  add_paper(app, context);
   add_info(app);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,201 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "bench/progress.h"
+#include "command.h"
+#include "files/files.h"
+#include "paper/figure_svg.h"
+#include "paper/formats.h"
+#include "paper/registry.h"
+#include "paper/results.h"
+#include "paper/runner.h"
+#include "threads.h"
+#include "train/display.h"
+
+namespace stiefel::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Options {
+  std::string name;
+  std::string only;
+  std::string scale = "full";
+  std::string out = "runs/paper";
+  std::string format = "table";
+  int64_t seeds = 0;
+  bool dry_run = false;
+  bool show = false;
+  paper::Circumstances circumstances;
+};
+
+/// While it lives, what is printed goes to the error stream, so that a run's lines do not mix with results.
+class PrintsAside {
+ public:
+  PrintsAside() : kept_(dup(STDOUT_FILENO)) { turn(STDERR_FILENO); }
+  ~PrintsAside() {
+    turn(kept_);
+    close(kept_);
+  }
+  PrintsAside(const PrintsAside&) = delete;
+  PrintsAside& operator=(const PrintsAside&) = delete;
+
+ private:
+  static void turn(int to) {
+    std::fflush(stdout);
+    dup2(to, STDOUT_FILENO);
+  }
+  int kept_;
+};
+
+void say(const std::string& line) {
+  fmt::print(stderr, "{}\n", line);
+  std::fflush(stderr);
+}
+
+std::string runs_done(const paper::Experiment& experiment, paper::Scale scale, const Options& options) {
+  if (experiment.compute) return "–";
+  const auto jobs = paper::make_plan(experiment.cells, 1, scale, options.circumstances, options.out);
+  int64_t done = 0;
+  for (const auto& job : jobs) done += job.state == paper::Job::State::kDone ? 1 : 0;
+  return fmt::format("{} of {}", done, jobs.size());
+}
+
+void list(const Options& options) {
+  fmt::print("{:10}{:>12}{:>12}{:>12}  {}\n", "", "smoke", "short", "full", "runs done in " + options.out);
+  for (const auto& experiment : paper::experiments()) {
+    fmt::print("{:10}", experiment.name);
+    for (const auto scale : paper::scales()) fmt::print("{:>12}", runs_done(experiment, scale, options));
+    fmt::print("  {}\n", experiment.title);
+    fmt::print("{:48}rows: {}\n{:48}columns: {}\n", "", fmt::format("{}", fmt::join(experiment.rows(), ", ")),
+               "", fmt::format("{}", fmt::join(experiment.columns(), ", ")));
+  }
+  fmt::print("\n– is computed directly, without runs. smoke: stand-in networks, which cells share.\n");
+}
+
+void show_plan(const std::vector<paper::Job>& jobs, paper::Scale scale) {
+  if (scale != paper::Scale::kFull) fmt::print("{}\n", paper::mark(scale));
+  for (const auto& job : jobs) {
+    const char* state = job.state == paper::Job::State::kDone          ? "done"
+                        : job.state == paper::Job::State::kInterrupted ? "goes on"
+                                                                       : "runs";
+    std::string time;
+    if (job.state != paper::Job::State::kDone) {
+      time = job.seconds ? fmt::format("about {}, by {}", train::duration(*job.seconds), job.basis)
+                         : std::string("time unknown");
+    }
+    const auto amount = job.spec.unitariness ? fmt::format("{} iterations", job.spec.unitariness->iterations)
+                                             : fmt::format("{} epochs", job.spec.config.epochs);
+    fmt::print("{:8}  {:48}  {:>14}  {}\n", state, job.spec.name, amount, time);
+  }
+  fmt::print("{}\n", to_string(paper::time_left(jobs)));
+}
+
+/// Runs what is missing; throws Exit where a signal came.
+void run_missing(const std::vector<paper::Cell>& cells, int64_t seeds, paper::Scale scale,
+                 const Options& options, const Context& context) {
+  auto jobs = paper::make_plan(cells, seeds, scale, options.circumstances, options.out);
+  paper::check_data(jobs);
+  const PrintsAside aside;
+  const int signal = paper::run_jobs(jobs, options.out, scale, context.command, say);
+  if (signal == 0) return;
+  say(fmt::format("stopped by {}; the same command goes on from there",
+                  signal == SIGINT ? "Ctrl-C" : "SIGTERM"));
+  throw Exit{128 + signal};
+}
+
+void write_figures(const paper::Results& results, const paper::Verdict& verdict, const Options& options) {
+  const auto folder = fs::path(options.out) / to_string(results.scale);
+  for (const auto& panel : results.experiment->columns()) {
+    const auto svg = paper::draw_panel(results, verdict, panel);
+    if (svg.empty()) continue;
+    const auto file = folder / fmt::format("{}-{}.svg", results.experiment->name, panel);
+    files::write(file, svg);
+    say("wrote " + file.string());
+  }
+}
+
+void reproduce(const Options& options, const Context& context) {
+  const auto& experiment = paper::find_experiment(options.name);
+  const auto scale = paper::scale_from_string(options.scale);
+  const auto cells = paper::choose_cells(experiment, options.only);
+  const auto seeds = options.seeds > 0 ? options.seeds : experiment.seeds;
+  const paper::RunStore store(options.out, scale);
+  for (const auto& complaint : store.complaints()) say(complaint);
+  if (options.dry_run) {
+    if (experiment.compute) {
+      fmt::print("{} is computed directly: no runs, less than a minute on two cores\n", experiment.name);
+    } else {
+      show_plan(paper::make_plan(cells, seeds, scale, options.circumstances, options.out), scale);
+    }
+    return;
+  }
+  set_threads(options.circumstances.threads);
+  paper::Results results{&experiment, scale, {}};
+  if (experiment.compute) {
+    for (const auto& cell : cells) results.cells.push_back({cell, seeds, {}, {}, {}});
+    bench::Progress progress;
+    experiment.compute(results, seeds, [&](const std::string& what) { progress.now(what); });
+    progress.done();
+    for (auto& result : results.cells) {
+      for (auto& one : result.measured) one.origin["command"] = context.command;
+    }
+  } else {
+    if (!options.show) run_missing(cells, seeds, scale, options, context);
+    results = paper::collect_results(experiment, cells, seeds, scale, options.circumstances, options.out);
+  }
+  const auto verdict = paper::judge(results);
+  fmt::print("{}", paper::format_results(results, verdict, options.format));
+  if (experiment.axis != paper::Experiment::Axis::kNone) write_figures(results, verdict, options);
+}
+
+}  // namespace
+
+void add_paper(CLI::App& app, const Context& context) {
+  auto* command = app.add_subcommand(
+      "paper", "the paper's tables, figures and theorems: runs what is missing, prints ours beside theirs");
+  const auto options = std::make_shared<Options>();
+  std::string names = "list";
+  for (const auto& experiment : paper::experiments()) names += ", " + experiment.name;
+  command->add_option("NAME", options->name, names)->required();
+  command->add_option("--only", options->only, "ROW,COLUMN: these cells alone; either may be empty");
+  command->add_option("--seeds", options->seeds, "seeds 1 … N (default: 1; 5 for theorem1, 32 for theorem2)")
+      ->check(CLI::Range(1, 1000));
+  command
+      ->add_option(
+          "--scale", options->scale,
+          "full (the paper's), short (a tenth of the epochs) or smoke (a stand-in network, one epoch)")
+      ->capture_default_str();
+  command->add_option("--out", options->out, "folder of the runs, SCALE/RUN in it; copied runs count")
+      ->capture_default_str();
+  command->add_flag("--dry-run", options->dry_run, "say what would run and how long it may take");
+  command->add_flag("--show", options->show, "run nothing: print what is there, and leave the rest empty");
+  command->add_option("--format", options->format, "table, md, csv or json")
+      ->capture_default_str()
+      ->check(CLI::IsMember(paper::result_formats()));
+  auto& circumstances = options->circumstances;
+  command->add_option("--device", circumstances.device, "auto, cpu or cuda")->capture_default_str();
+  command
+      ->add_option("--precision", circumstances.precision,
+                   "of networks on a GPU: fp32, tf32 or bf16 (where they can be); auto: tf32 for images")
+      ->capture_default_str();
+  command->add_option("--threads", circumstances.threads,
+                      "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
+  command->add_option("--data-dir", circumstances.data_dir, "where to look for data sets first");
+  command->callback([options, &context] {
+    if (options->name == "list") {
+      list(*options);
+    } else {
+      reproduce(*options, context);
+    }
+  });
+}
+
+}  // namespace stiefel::app

@@ -1,0 +1,74 @@
+#include "smoke_data.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "data/byte_reader.h"
+#include "data/catalogue.h"
+#include "data/places.h"
+#include "files/files.h"
+
+namespace stiefel::paper {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t kTrain = 2048;
+constexpr int64_t kTest = 512;
+
+uint32_t big_endian(const std::string& bytes, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+/// The first `count` records of a file, or all where it has fewer.
+std::string first_records(const fs::path& file, data::Content content, int64_t count) {
+  data::ByteReader reader(file);
+  std::string header;
+  int64_t size = 0;
+  if (content == data::Content::kCifar10 || content == data::Content::kCifar100) {
+    size = 3072 + (content == data::Content::kCifar10 ? 1 : 2);
+  } else {
+    // IDX: two zero bytes, the type, the number of dimensions, then each as four bytes, highest first.
+    header.resize(content == data::Content::kIdxImages ? 16 : 8);
+    reader.read(header.data(), static_cast<int64_t>(header.size()), "the header of an IDX file");
+    size = 1;
+    for (size_t at = 8; at < header.size(); at += 4) size *= big_endian(header, at);
+    count = std::min<int64_t>(count, big_endian(header, 4));
+    for (size_t i = 0; i < 4; ++i) header[4 + i] = static_cast<char>(count >> (24 - 8 * i) & 0xFF);
+  }
+  std::string body(static_cast<size_t>(count * size), '\0');
+  int64_t have = 0;
+  while (have < count * size) {
+    const auto read = reader.read_some(body.data() + have, count * size - have);
+    if (read == 0) break;
+    have += read;
+  }
+  body.resize(static_cast<size_t>(have));
+  return header + body;
+}
+
+}  // namespace
+
+void provide_smoke_data(const std::string& set, const fs::path& data_dir, const fs::path& target) {
+  const auto& facts = data::facts_of(set);
+  const auto folder = target / facts.folders.front();
+  const auto is_there = [&](const data::FileFacts& file) { return fs::exists(folder / file.name); };
+  if (std::all_of(facts.files.begin(), facts.files.end(), is_there)) return;
+  const auto source = data::locate(facts, data_dir);
+  fs::create_directories(folder);
+  for (const auto& file : facts.files) {
+    const auto alike = std::count_if(facts.files.begin(), facts.files.end(), [&](const auto& other) {
+      return other.train == file.train && other.content == file.content;
+    });
+    const int64_t count = (file.train ? kTrain : kTest) / alike;
+    const auto found = data::find_file(source, file.name);
+    if (!found) throw std::runtime_error(source.string() + " lacks " + file.name);
+    files::write(folder / file.name, first_records(*found, file.content, count));
+  }
+}
+
+}  // namespace stiefel::paper

@@ -1,0 +1,163 @@
+"""`stiefel paper` as a person would use it, at smoke scale on small data written here.
+
+    python3 paper_command_test.py PATH/TO/stiefel
+"""
+import csv
+import glob
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from command_support import STIEFEL, CommandTest, read_text, write_text
+
+SMOKE = "smoke: stand-in"
+
+
+class Paper(CommandTest):
+    def paper(self, name, *words, status=0, out="paper"):
+        return self.run_command("paper", name, "--scale", "smoke", "--out", out, "--device", "cpu", *words, status=status)
+
+    def folder(self, out, method):
+        """Of a stand-in's run, or None: which data set stands in depends on what the machine has."""
+        found = glob.glob(f"{self.root}/{out}/smoke/*-small-{method}-1")
+        return found[0] if found else None
+
+    def cells(self, name, *words, **more):
+        result = json.loads(self.paper(name, "--format", "json", *words, **more).stdout)
+        self.assertEqual(result["scale"], "smoke")
+        return result, {(cell["row"], cell["column"]): cell for cell in result["cells"]}
+
+    def test_table1_end_to_end(self):
+        plan = self.paper("table1", "--dry-run", out="one").stdout
+        self.assertIn("time unknown", plan)
+        self.assertIn(SMOKE, plan)
+        empty = self.paper("table1", "--show", out="one").stdout
+        self.assertIn("5.88", empty)
+        self.assertNotIn("difference", empty)
+        self.assertFalse(os.path.exists(self.root + "/one"))
+        result, cells = self.cells("table1", out="one")
+        self.assertIn(SMOKE, result["mark"])
+        self.assertEqual(result["verdict"], "open")
+        self.assertEqual(len(cells), 24)
+        for cell in cells.values():
+            run, = cell["runs"]
+            self.assertGreater(cell["mean"], 0)
+            self.assertEqual(cell["epochs"], 1)
+            self.assertEqual(cell["paper_epochs"], 200)
+            for key in ("command", "commit", "hardware", "libtorch", "seed", "seconds", "date"):
+                self.assertTrue(run["provenance"][key], key)
+        # Stand-ins are shared: four runs, one a method.
+        self.assertEqual(len([name for name in os.listdir(self.root + "/one/smoke") if name != "data"]), 4)
+        # Repeated, nothing runs, and every format has the same numbers.
+        again = self.paper("table1", out="one")
+        self.assertEqual(again.stderr, "")
+        self.assertIn(SMOKE, again.stdout)
+        mean = f"{cells['sgd', 'vgg-13']['mean']:.2f}"
+        self.assertIn(mean, again.stdout)
+        self.assertIn("5.88", again.stdout)
+        self.assertIn(mean, self.paper("table1", "--format", "md", out="one").stdout)
+        rows = list(csv.DictReader(io.StringIO(self.paper("table1", "--format", "csv", out="one").stdout)))
+        self.assertEqual(len(rows), 24)
+        self.assertAlmostEqual(float(rows[0]["mean"]), cells["sgd", "vgg-13"]["mean"])
+        self.assertIn(SMOKE, rows[0]["mark"])
+        # Another seed: now the time is known, and there is a deviation.
+        self.assertIn("about", self.paper("table1", "--seeds", "2", "--dry-run", out="one").stdout)
+        _, cells = self.cells("table1", "--only", "sgd,vgg-13", "--seeds", "2", out="one")
+        self.assertEqual(list(cells), [("sgd", "vgg-13")])
+        self.assertEqual([run["seed"] for run in cells["sgd", "vgg-13"]["runs"]], [1, 2])
+        self.assertIsNotNone(cells["sgd", "vgg-13"]["deviation"])
+        # Copied elsewhere under another name, the runs count.
+        shutil.copytree(self.folder("one", "sgd"), self.root + "/two/smoke/from-a-friend")
+        done = self.paper("table1", "--only", "sgd,", out="two")
+        self.assertEqual(done.stderr, "")
+        self.assertIn(mean, done.stdout)
+        # Figure 1 draws the same runs.
+        done = self.paper("figure1", "--format", "csv", out="one")
+        self.assertEqual(len(list(csv.DictReader(io.StringIO(done.stdout)))), 8)
+        svg = read_text(self.root + "/one/smoke/figure1-cifar10.svg")
+        self.assertIn(SMOKE, svg)
+        self.assertIn("top two fastest", svg)
+        # The list has counted.
+        listed = self.run_command("paper", "list", "--out", "one").stdout
+        self.assertRegex(listed, r"table1 +4 of 4 +0 of 24 +0 of 24")
+
+    def test_interrupted_and_repeated(self):
+        def has_begun():
+            folder = self.folder("stopped", "cayley-sgd")
+            return folder and os.path.exists(folder + "/run.json")
+
+        words = [STIEFEL, "paper", "table1", "--scale", "smoke", "--out", "stopped", "--device", "cpu", "--only",
+                 "cayley-sgd,vgg-13"]
+        child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True)
+        until = time.time() + 60
+        while not has_begun() and child.poll() is None and time.time() < until:
+            time.sleep(0.001)
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=60)
+        if child.returncode == 0:
+            self.skipTest("it finished before the signal came")
+        self.assertEqual(child.returncode, 130, errors)
+        self.assertIn("the same command goes on", errors)
+        self.assertIn("goes on", self.run_command(*words[1:], "--dry-run").stdout)
+        done = self.run_command(*words[1:])
+        self.assertIn("going on from epoch 1", done.stderr)
+        self.paper("table1", "--only", "cayley-sgd,vgg-13", out="straight")
+        stopped, straight = (os.path.relpath(self.folder(out, "cayley-sgd"), self.root) for out in ("stopped", "straight"))
+        self.assertEqual(self.metrics(stopped), self.metrics(straight))
+
+    def test_the_other_tables(self):
+        result, cells = self.cells("table3", out="rest")
+        self.assertEqual(len(cells), 39)
+        self.assertTrue(all(len(cell["runs"]) == 1 and cell["mean"] > 0 for cell in cells.values()))
+        self.assertEqual([one["value"] for one in cells["adam", "cifar10"]["paper"]], [3.85, 3.86])
+        _, cells = self.cells("table2", out="rest")
+        self.assertEqual(len(cells), 24)
+        result, cells = self.cells("figure2", out="rest")
+        self.assertEqual(len(cells), 26)
+        self.assertTrue(all(len(cell["runs"][0]["curve"]) == 1 for cell in cells.values()))
+        self.assertIn("training time, s", read_text(self.root + "/rest/smoke/figure2-cifar100.svg"))
+        _, cells = self.cells("table4", "--only", "116,", out="rest")
+        self.assertEqual(len(cells), 6)
+        self.assertTrue(all(cell["mean"] > 0 for cell in cells.values()))
+        _, cells = self.cells("table5", "--only", "116-polished,", out="rest")
+        self.assertEqual(len(cells), 6)
+        self.assertTrue(all(cell["mean"] < 1e-4 for cell in cells.values()))
+        self.assertEqual(self.paper("table5", "--only", "512-polished,", out="rest").stderr, "")  # the same stand-ins
+
+    def test_theorems(self):
+        for name in ("theorem1", "theorem2"):
+            result, cells = self.cells(name, "--seeds", "8")
+            self.assertEqual(result["verdict"], "borne out", result["why"])
+            for cell in cells.values():
+                for run in cell["runs"]:
+                    for key in ("command", "commit", "hardware", "libtorch", "seed", "seconds", "date"):
+                        self.assertIn(key, run["provenance"])
+            self.assertIn("directly", self.paper(name, "--dry-run").stdout)
+
+    def test_errors_name_the_remedy(self):
+        for words, part in ((["table9"], "table1"), (["table1", "--only", "sdg,"], "cayley-sgd"),
+                            (["table1", "--only", ",vgg"], "vgg-13"), (["table1", "--scale", "tiny"], "smoke"),
+                            (["table1", "--format", "pdf"], "--format"), (["table1", "--seeds", "0"], "--seeds"),
+                            (["theorem2", "--seeds", "1"], "at least 2"), (["table1"], "data get"),
+                            (["table1", "--device", "tpu", "--dry-run"], "tpu")):
+            done = subprocess.run([STIEFEL, "paper", *words, "--out", "never"], capture_output=True, text=True,
+                                  env=self.env, cwd=self.root)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn(part, done.stderr, words)
+            self.assertFalse(os.path.exists(self.root + "/never"), words)
+        self.paper("table1", "--only", "sgd,vgg-13", out="taken")
+        for name in os.listdir(self.folder("taken", "sgd")):
+            os.remove(self.folder("taken", "sgd") + "/" + name)
+        write_text(self.folder("taken", "sgd") + "/letter.txt", "dear")
+        self.assertIn("move it away", self.paper("table1", "--only", "sgd,vgg-13", out="taken", status=1).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
