@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 
 #include "bench/progress.h"
 #include "command.h"
@@ -190,6 +191,10 @@ void add_paper(CLI::App& app, const Context& context) {
                       "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
   command->add_option("--data-dir", circumstances.data_dir, "where to look for data sets first");
   command->callback([options, &context] {
+    if (fs::exists(options->out) && !fs::is_directory(options->out)) {
+      throw std::invalid_argument(
+          fmt::format("--out is {}, which is a file; give the folder of the runs", options->out));
+    }
     if (options->name == "list") {
       list(*options);
     } else {

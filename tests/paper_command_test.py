@@ -142,6 +142,9 @@ class Paper(CommandTest):
             self.assertIn("directly", self.paper(name, "--dry-run").stdout)
 
     def test_errors_name_the_remedy(self):
+        with open(self.root + "/afile", "w", encoding="utf-8"):
+            pass
+        self.assertIn("is a file", self.paper("table1", "--show", out="afile", status=2).stderr)
         for words, part in ((["table9"], "table1"), (["table1", "--only", "sdg,"], "cayley-sgd"),
                             (["table1", "--only", ",vgg"], "vgg-13"), (["table1", "--scale", "tiny"], "smoke"),
                             (["table1", "--format", "pdf"], "--format"), (["table1", "--seeds", "0"], "--seeds"),
