@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
-#include <torch/cuda.h>
 #include <torch/version.h>
 
 #include <ctime>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "gpu_name.h"
 #include "stiefel_version.h"
 
 namespace stiefel::train {
@@ -53,9 +53,7 @@ nlohmann::json hardware_facts() {
   return {{"cpu", proc_value("/proc/cpuinfo", "model name")},
           {"cores", std::thread::hardware_concurrency()},
           {"memory_gib", memory.empty() ? 0 : std::round(std::stod(memory) / 1048576 * 10) / 10},
-          {"gpu", torch::cuda::is_available()
-                      ? "CUDA, " + std::to_string(torch::cuda::device_count()) + " device(s)"
-                      : std::string()}};
+          {"gpu", gpu_name()}};
 }
 
 nlohmann::json version_facts() {
