@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <set>
@@ -12,6 +13,7 @@
 #include "data/catalogue.h"
 #include "data/places.h"
 #include "files/files.h"
+#include "files/folder_lock.h"
 #include "smoke_data.h"
 #include "train/checkpoint.h"
 #include "train/device.h"
@@ -26,18 +28,34 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// Checkpoints of a run on a GPU at most: its epochs are short, and writing one is not.
+constexpr int64_t kCheckpoints = 20;
+
 /// Thrown out of a measurement when a signal has come.
 struct Stopped {
   int signal;
 };
 
-/// A folder of that name must be new, or of this very run.
-void claim(const Job& job) {
+/// Takes the folder of a run, so that commands side by side do not both work on it. Empty where another has
+/// it.
+std::optional<files::FolderLock> take_folder(const Job& job) {
   std::error_code error;
   fs::create_directories(job.folder, error);
   if (error) {
     throw std::runtime_error(fmt::format("{}: cannot be made: {}", job.folder.string(), error.message()));
   }
+  return files::FolderLock::try_take(job.folder);
+}
+
+/// What became of a job since the plan was made: another command may have worked on it.
+void look_again(Job& job) {
+  const auto record = read_run(job.folder);
+  if (!record || !matches(*record, job.spec)) return;
+  job.state = record->finished() ? Job::State::kDone : Job::State::kInterrupted;
+}
+
+/// A folder of that name must be new, or of this very run.
+void check_folder(const Job& job) {
   if (job.state == Job::State::kInterrupted || fs::is_empty(job.folder)) return;
   const auto config = job.folder / "config.toml";
   std::vector<std::string> different{"not a run of this experiment"};
@@ -137,10 +155,21 @@ int run_jobs(std::vector<Job>& jobs, const fs::path& out, Scale scale,
   for (auto& job : jobs) {
     ++number;
     if (job.state == Job::State::kDone) continue;
+    const auto lock = take_folder(job);
+    if (!lock) {
+      say(fmt::format("run {} of {}: {} is being run by another command", number, jobs.size(),
+                      job.spec.name));
+      continue;
+    }
+    look_again(job);
+    if (job.state == Job::State::kDone) continue;
     say(fmt::format("run {} of {}: {} ({}); {}", number, jobs.size(), job.spec.name, to_string(scale),
                     to_string(time_left(jobs))));
-    claim(job);
+    check_folder(job);
     auto config = job.spec.config;
+    if (train::choose_device(config.device).is_cuda()) {
+      config.checkpoint_every = std::max<int64_t>(1, config.epochs / kCheckpoints);
+    }
     if (scale == Scale::kSmoke && config.needs_data()) {
       const auto little = out / to_string(scale) / "data";
       provide_smoke_data(config.data, config.data_dir, little);

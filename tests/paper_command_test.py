@@ -3,6 +3,7 @@
     python3 paper_command_test.py PATH/TO/stiefel
 """
 import csv
+import fcntl
 import glob
 import io
 import json
@@ -111,6 +112,23 @@ class Paper(CommandTest):
         self.paper("table1", "--only", "cayley-sgd,vgg-13", out="straight")
         stopped, straight = (os.path.relpath(self.folder(out, "cayley-sgd"), self.root) for out in ("stopped", "straight"))
         self.assertEqual(self.metrics(stopped), self.metrics(straight))
+
+    def test_commands_side_by_side_share_the_work(self):
+        done = self.paper("table1", "--only", "sgd,vgg-13", out="shared")
+        taken = self.folder("shared", "sgd")
+        for name in os.listdir(taken):
+            os.remove(taken + "/" + name)
+        holder = os.open(taken, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(holder, fcntl.LOCK_EX)  # as a command that is at this run has it
+        _, cells = self.cells("table1", "--only", ",vgg-13", out="shared")
+        self.assertEqual(cells["sgd", "vgg-13"]["runs"], [])
+        self.assertEqual(len(cells["adam", "vgg-13"]["runs"]), 1)
+        self.assertEqual(os.listdir(taken), [])
+        done = self.paper("table1", "--only", "sgd,vgg-13", out="shared")
+        self.assertIn("is being run by another command", done.stderr)
+        os.close(holder)
+        _, cells = self.cells("table1", "--only", ",vgg-13", out="shared")
+        self.assertEqual(len(cells["sgd", "vgg-13"]["runs"]), 1)
 
     def test_the_other_tables(self):
         result, cells = self.cells("table3", out="rest")
