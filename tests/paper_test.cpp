@@ -177,7 +177,7 @@ TEST(Scales, ShortScalesTheScheduleAndSmokeStandsIn) {
   const auto less = run_spec(recipe, Scale::kShort, 1, {}).config;
   EXPECT_EQ(less.epochs, 20);
   EXPECT_EQ(less.drops, (std::vector<double>{6, 12, 16}));
-  EXPECT_EQ(less.penalty_schedule, "2:0.001,5:0.0001,7:0.000001,12:0");
+  EXPECT_EQ(less.penalty_schedule, "2:0.00001,5:0.000001,7:0.00000001,12:0");
   EXPECT_EQ(less.model, "wrn-28-10");
   const auto smoke = run_spec(recipe, Scale::kSmoke, 1, {}).config;
   EXPECT_EQ(smoke.epochs, 1);
