@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   Context context;
   context.command.assign(argv, argv + argc);
+  if (argc > 0) context.command[0] = "stiefel";  // where it lies is nothing to keep in a run's record
   add_train(app, context);
   add_resume(app, context);
   add_eval(app);

@@ -11,8 +11,10 @@
 #include "bench/progress.h"
 #include "command.h"
 #include "files/files.h"
+#include "paper/document.h"
 #include "paper/figure_svg.h"
 #include "paper/formats.h"
+#include "paper/page.h"
 #include "paper/registry.h"
 #include "paper/results.h"
 #include "paper/runner.h"
@@ -31,6 +33,7 @@ struct Options {
   std::string scale = "full";
   std::string out = "runs/paper";
   std::string format = "table";
+  std::string html;
   int64_t seeds = 0;
   bool dry_run = false;
   bool show = false;
@@ -79,6 +82,17 @@ void list(const Options& options) {
                "", fmt::format("{}", fmt::join(experiment.columns(), ", ")));
   }
   fmt::print("\n– is computed directly, without runs. smoke: stand-in networks, which cells share.\n");
+}
+
+/// The document on the standard output, its drawings beside the runs.
+void write_document(const Options& options) {
+  const auto document = paper::make_document(options.out);
+  for (const auto& complaint : document.complaints) say(complaint);
+  for (const auto& [file, svg] : document.drawings) {
+    files::write(file, svg);
+    say("wrote " + file.string());
+  }
+  fmt::print("{}", document.markdown);
 }
 
 void show_plan(const std::vector<paper::Job>& jobs, paper::Scale scale) {
@@ -155,6 +169,10 @@ void reproduce(const Options& options, const Context& context) {
   const auto verdict = paper::judge(results);
   fmt::print("{}", paper::format_results(results, verdict, options.format));
   if (experiment.axis != paper::Experiment::Axis::kNone) write_figures(results, verdict, options);
+  if (!options.html.empty()) {
+    files::write(options.html, paper::experiment_page(results, verdict));
+    say("open in a browser: " + fs::absolute(options.html).string());
+  }
 }
 
 }  // namespace
@@ -163,7 +181,7 @@ void add_paper(CLI::App& app, const Context& context) {
   auto* command = app.add_subcommand(
       "paper", "the paper's tables, figures and theorems: runs what is missing, prints ours beside theirs");
   const auto options = std::make_shared<Options>();
-  std::string names = "list";
+  std::string names = "list, results (a document about all runs in --out)";
   for (const auto& experiment : paper::experiments()) names += ", " + experiment.name;
   command->add_option("NAME", options->name, names)->required();
   command->add_option("--only", options->only, "ROW,COLUMN: these cells alone; either may be empty");
@@ -176,11 +194,16 @@ void add_paper(CLI::App& app, const Context& context) {
       ->capture_default_str();
   command->add_option("--out", options->out, "folder of the runs, SCALE/RUN in it; copied runs count")
       ->capture_default_str();
-  command->add_flag("--dry-run", options->dry_run, "say what would run and how long it may take");
+  auto* dry_run =
+      command->add_flag("--dry-run", options->dry_run, "say what would run and how long it may take");
   command->add_flag("--show", options->show, "run nothing: print what is there, and leave the rest empty");
   command->add_option("--format", options->format, "table, md, csv or json")
       ->capture_default_str()
       ->check(CLI::IsMember(paper::result_formats()));
+  command
+      ->add_option("--html", options->html,
+                   "also write a web page: the table or figure, the claim, the verdict, the runs' curves")
+      ->excludes(dry_run);
   auto& circumstances = options->circumstances;
   command->add_option("--device", circumstances.device, "auto, cpu or cuda")->capture_default_str();
   command
@@ -195,8 +218,15 @@ void add_paper(CLI::App& app, const Context& context) {
       throw std::invalid_argument(
           fmt::format("--out is {}, which is a file; give the folder of the runs", options->out));
     }
+    const bool about_all = options->name == "list" || options->name == "results";
+    if (about_all && !options->html.empty()) {
+      throw std::invalid_argument(
+          fmt::format("--html is for one table, figure or theorem, not for {}", options->name));
+    }
     if (options->name == "list") {
       list(*options);
+    } else if (options->name == "results") {
+      write_document(*options);
     } else {
       reproduce(*options, context);
     }

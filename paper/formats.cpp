@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "results.h"
+#include "text.h"
 
 namespace stiefel::paper {
 
@@ -14,12 +15,6 @@ namespace {
 
 using nlohmann::json;
 using Grid = std::vector<std::vector<std::string>>;
-
-/// Characters, not bytes: of a character's bytes in UTF-8 all but the first begin with the bits 10.
-size_t width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
 
 std::string ours(const CellResult& result) {
   const auto mean = result.mean();
@@ -97,7 +92,7 @@ std::string as_table(const Results& results, const Verdict& verdict) {
   const auto grid = grid_of(results);
   std::vector<size_t> widths(grid[0].size(), 0);
   for (const auto& line : grid) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(line[i]));
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], text_width(line[i]));
   }
   auto text = fmt::format("{}: {}\n", results.experiment->name, results.experiment->title);
   if (const auto note = mark_of(results); !note.empty()) text += note + "\n";
@@ -105,7 +100,7 @@ std::string as_table(const Results& results, const Verdict& verdict) {
   for (const auto& line : grid) {
     std::string out;
     for (size_t i = 0; i < line.size(); ++i) {
-      const std::string padding(widths[i] - width(line[i]), ' ');
+      const std::string padding(widths[i] - text_width(line[i]), ' ');
       out += (i == 0 ? "" : "  ") + (i < 2 ? line[i] + padding : padding + line[i]);
     }
     out.erase(out.find_last_not_of(' ') + 1);
@@ -266,6 +261,10 @@ std::string format_value(double value, Style style) {
       break;
   }
   return fmt::format("{:.3f}", value);
+}
+
+CellText cell_text(const CellResult& result) {
+  return {ours(result), papers(result), difference(result), passes(result), result.remark};
 }
 
 std::string format_results(const Results& results, const Verdict& verdict, const std::string& format) {

@@ -15,6 +15,16 @@ const std::vector<std::string>& result_formats();
 /// included. Each says which scale it was and what that means.
 std::string format_results(const Results& results, const Verdict& verdict, const std::string& format);
 
+/// A cell's texts as the tables show them; what it does not have is empty.
+struct CellText {
+  std::string ours;
+  std::string papers;
+  std::string difference;
+  std::string passes;
+  std::string remark;
+};
+CellText cell_text(const CellResult& result);
+
 /// A number as a cell shows it.
 std::string format_value(double value, Style style);
 

@@ -43,11 +43,12 @@ Experiment table3() {
       "Cayley SGD and Cayley ADAM take less time an epoch than each of the nine other methods that address "
       "orthonormality.";
   table.note =
-      "The paper's seconds are a TITAN Xp's; ours are training alone, on CIFAR-10. ADAM is printed twice: "
-      "here, "
-      "and otherwise in Tables 1 and 2. Polar, QR, Wen & Yin and the closed form have no momentum, as in the "
-      "paper. The penalties' weights follow Bansal et al. as we know them; we have not compared them with "
-      "their code.";
+      "The paper's seconds are a TITAN Xp's; ours are training alone, on CIFAR-10, longer where runs shared "
+      "a "
+      "GPU. ADAM is printed twice: here, and otherwise in Tables 1 and 2. Polar, QR, Wen & Yin and the "
+      "closed "
+      "form have no momentum, as in the paper. The penalties' weights are those of the code released by "
+      "Bansal et al.";
   table.subject = "method";
   for (const auto& row : kPrinted) {
     const auto ten = image_recipe(row.method, "cifar10", "wrn-28-10");

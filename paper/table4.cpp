@@ -38,8 +38,7 @@ Experiment table4() {
   table.note =
       "The test accuracy at the epoch with the least validation error (5,000 images), at most 100 epochs, "
       "stopped when 10 bring nothing better. The paper gives no rates for its methods; ours were searched "
-      "for "
-      "(docs/unitary-rnn.md).";
+      "for (docs/unitary-rnn.md). The seconds are longer where runs shared a GPU.";
   table.subject = "hidden size";
   for (const auto& entry : kPrinted) {
     const auto recipe = pixel_recipe(entry.method, entry.units);

@@ -21,28 +21,34 @@ std::string scripts(const Content& content) {
 }
 
 /// The policy makes sure of "opens offline": the browser itself refuses to load anything.
-std::string head(const Content& content) {
-  const auto& labels = content.labels;
-  const std::string title =
-      content.single() ? labels[0] : plural(labels.size(), "run") + ": " + labels[0] + ", …";
+std::string head(const std::string& title) {
   return "<head>\n<meta charset=\"utf-8\">\n"
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
          "'unsafe-inline'; "
          "script-src 'unsafe-inline'; img-src data:\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
          "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n" +
-         element("title", title + " · stiefel report") + "\n<style>\n" +
-         escape_style(std::string(assets::dygraphs_css)) + "\n" +
+         element("title", title) + "\n<style>\n" + escape_style(std::string(assets::dygraphs_css)) + "\n" +
          escape_style(std::string(assets::page_css)) + "</style>\n</head>\n";
 }
 
-std::string footer() {
-  std::string out = "<footer>\n<p>Made by <code>stiefel report</code>. This page needs no network.</p>\n";
-  if (!assets::dygraphs_licence.empty()) {
+std::string title_of(const Content& content) {
+  const auto& labels = content.labels;
+  return content.single() ? labels[0] : plural(labels.size(), "run") + ": " + labels[0] + ", …";
+}
+
+std::string footer(const std::string& command, bool charts) {
+  std::string out =
+      "<footer>\n<p>Made by " + element("code", command) + ". This page needs no network.</p>\n";
+  if (charts && !assets::dygraphs_licence.empty()) {
     out += "<details><summary>Charts by dygraphs: its licence</summary>\n<pre>" +
            escape_html(std::string(assets::dygraphs_licence)) + "</pre></details>\n";
   }
   return out + "</footer>\n";
+}
+
+std::string whole(const std::string& head, const std::string& body) {
+  return "<!DOCTYPE html>\n<html lang=\"en-GB\">\n" + head + "<body>\n" + body + "</body>\n</html>\n";
 }
 
 }  // namespace
@@ -50,9 +56,21 @@ std::string footer() {
 std::string render(const std::vector<RunFolder>& runs) {
   if (runs.empty()) throw std::runtime_error("a report needs at least one run folder");
   const Content content(runs);
-  return "<!DOCTYPE html>\n<html lang=\"en-GB\">\n" + head(content) + "<body>\n" + header_section(content) +
-         "<main>\n" + chart_section(content) + result_section(content) + config_section(content) +
-         system_section(content) + "</main>\n" + footer() + scripts(content) + "</body>\n</html>\n";
+  return whole(head(title_of(content) + " · stiefel report"),
+               header_section(content) + "<main>\n" + chart_section(content) + result_section(content) +
+                   config_section(content) + system_section(content) + "</main>\n" +
+                   footer("stiefel report", true) + scripts(content));
+}
+
+std::string render(const Frame& frame, const std::vector<RunFolder>& runs) {
+  const Content content(runs);
+  std::string body = "<header>\n<p class=\"kind\"><b>stiefel</b> " + escape_html(frame.kind) + "</p>\n" +
+                     element("h1", frame.title) + "\n" + frame.header + "</header>\n<main>\n" + frame.above +
+                     chart_section(content) + frame.below;
+  if (!runs.empty()) body += config_section(content) + system_section(content);
+  body += "</main>\n" + footer(frame.command, !runs.empty());
+  if (!runs.empty()) body += scripts(content);
+  return whole(head(frame.title + " · stiefel"), body);
 }
 
 }  // namespace stiefel::report

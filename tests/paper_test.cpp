@@ -265,7 +265,9 @@ TEST_F(Folder, CopiedRunsCountWhereTheirRecipeMatches) {
   write_run(folder_ / "full" / "from the other machine", elsewhere, "finished");
   fs::create_directories(folder_ / "full" / "data");
   files::write(folder_ / "full" / "letter.txt", "dear");
-  auto jobs = make_plan(cells, 2, Scale::kFull, {}, folder_);
+  Circumstances like_there;
+  like_there.device = "cpu";
+  auto jobs = make_plan(cells, 2, Scale::kFull, like_there, folder_);
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0].state, Job::State::kDone);
   EXPECT_EQ(jobs[0].folder.filename(), "from the other machine");

@@ -192,6 +192,31 @@ TEST_F(Browser, OneRunOfOneEpochAndTwelveRuns) {
   EXPECT_SAYS(dozen.dom, "data-ready=\"yes\"");
 }
 
+TEST_F(Browser, AFrameAroundRunsAndAroundNone) {
+  const stiefel::report::Frame frame{
+      "a kind",
+      "A title",
+      "<p>under it</p>",
+      "<table class=\"results "
+      "fixed\"><thead><tr><th>a</th></tr></thead><tbody><tr><td>2</td></tr><tr><td>1</td></tr>"
+      "</tbody></table>",
+      "<p>below</p>",
+      "stiefel something"};
+  const auto page = with_probe(stiefel::report::render(frame, three()), R"(
+    seen.push('charts:' + document.querySelectorAll('figure').length);
+    seen.push('buttons:' + document.querySelectorAll('table.fixed button').length);
+    seen.push('wide:' + (document.documentElement.scrollWidth > innerWidth));
+  )");
+  const auto around = visit(page);
+  EXPECT_EQ(around.console, "");
+  EXPECT_SAYS(around.dom, "data-ready=\"yes\"");
+  EXPECT_EQ(seen(around.dom), "charts:4 buttons:0 wide:false");
+  const auto bare = visit(stiefel::report::render(frame, {}));
+  EXPECT_EQ(bare.console, "");
+  EXPECT_SAYS(bare.dom, "<h1>A title</h1>");
+  EXPECT_FALSE(contains(bare.dom, "<script"));
+}
+
 TEST_F(Browser, TheCheckItselfHearsAnError) {
   const auto result = visit(with_probe(stiefel::report::render(three()), "throw new Error('on purpose');"));
   EXPECT_SAYS(result.console, "on purpose");

@@ -378,7 +378,7 @@
     });
   }
 
-  all('table.results').forEach(sortable);
+  all('table.results:not(.fixed)').forEach(sortable);
 
   // Paper cannot be unfolded.
   let unfolded = [];
