@@ -312,6 +312,34 @@ TEST(Methods, EveryConstrainedOneKeepsItsWeightsOrthonormalAndMovesThem) {
   }
 }
 
+TEST(Methods, DecayReachesNormalisationOnlyWhereAskedFor) {
+  for (const char* name : {"sgd", "adam", "cayley-sgd", "cayley-adam"}) {
+    for (const bool all : {false, true}) {
+      Config config;
+      config.optim = name;
+      config.decay_all = all;
+      config.resolve();
+      const auto model = stiefel::models::make_classifier("small", {1, 10, 0});
+      auto split = stiefel::split_parameters(*model);
+      for (auto& weight : split.manifold) stiefel::init::haar_(weight);
+      std::vector<at::Tensor> before;
+      for (auto& parameter : split.euclidean) {
+        parameter.mutable_grad() = torch::zeros_like(parameter);
+        before.push_back(parameter.detach().clone());
+      }
+      const auto optimisers = find_method(name).make(split, config);
+      optimisers.back()->step();
+      for (size_t i = 0; i < before.size(); ++i) {
+        const bool nothing_there = before[i].abs().max().item<double>() == 0;  // biases start at 0
+        if (nothing_there) continue;
+        const double left = split.euclidean[i].abs().sum().item<double>();
+        EXPECT_EQ(left < before[i].abs().sum().item<double>(), before[i].dim() >= 2 || all)
+            << name << ", decay-all " << all << ", " << before[i].sizes();
+      }
+    }
+  }
+}
+
 struct Tiny {
   Tiny() : model(stiefel::models::make_classifier("small", {1, 10, 0})) {
     config.resolve();

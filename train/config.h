@@ -27,6 +27,7 @@ struct Config {
   std::optional<double> momentum;
   bool nesterov = true;
   std::optional<double> weight_decay;
+  bool decay_all = false;
   double beta1 = 0.9;
   std::optional<double> beta2;
   std::string rest = "auto";
@@ -93,6 +94,7 @@ struct Config {
     visitor("weight-decay", self.weight_decay,
             "of Euclidean matrices (default: 0.0005, and 0 for sequences); none on biases, normalisation and "
             "orthonormal weights");
+    visitor("decay-all", self.decay_all, "weight decay on biases and normalisation too");
     visitor("beta1", self.beta1, "of adam and cayley-adam");
     visitor("beta2", self.beta2, "of adam (default 0.999) and cayley-adam (default 0.99)");
     visitor("rest", self.rest,

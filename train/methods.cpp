@@ -22,16 +22,16 @@ using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
 using Groups = std::vector<OptimizerParamGroup>;
 
-/// Euclidean parameters in two groups: matrices, which decay, and biases and normalisation, which do not.
-/// Groups without parameters are left out.
-Groups euclidean_groups(const std::vector<at::Tensor>& parameters, const OptimizerOptions& decaying,
-                        const OptimizerOptions& plain) {
+/// Euclidean parameters in two groups: matrices, which decay, and biases and normalisation, which do where it
+/// is asked for. Groups without parameters are left out.
+Groups euclidean_groups(const std::vector<at::Tensor>& parameters, const Config& config,
+                        const OptimizerOptions& decaying, const OptimizerOptions& plain) {
   Groups groups;
   std::vector<at::Tensor> matrices;
   std::vector<at::Tensor> vectors;
   for (const auto& parameter : parameters) (parameter.dim() >= 2 ? matrices : vectors).push_back(parameter);
   if (!matrices.empty()) groups.emplace_back(matrices, decaying.clone());
-  if (!vectors.empty()) groups.emplace_back(vectors, plain.clone());
+  if (!vectors.empty()) groups.emplace_back(vectors, (config.decay_all ? decaying : plain).clone());
   return groups;
 }
 
@@ -47,19 +47,19 @@ std::unique_ptr<Optimizer> sgd(const std::vector<at::Tensor>& parameters, const 
   const auto plain =
       torch::optim::SGDOptions(*config.lr).momentum(momentum).nesterov(config.nesterov && momentum > 0);
   const auto decaying = torch::optim::SGDOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<DeviceSgd>(euclidean_groups(parameters, decaying, plain), plain);
+  return std::make_unique<DeviceSgd>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
 
 std::unique_ptr<Optimizer> adam(const std::vector<at::Tensor>& parameters, const Config& config) {
   const auto plain = torch::optim::AdamOptions(*config.lr).betas({config.beta1, config.beta2_of_adam()});
   const auto decaying = torch::optim::AdamOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<DeviceAdam>(euclidean_groups(parameters, decaying, plain), plain);
+  return std::make_unique<DeviceAdam>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
 
 std::unique_ptr<Optimizer> rmsprop(const std::vector<at::Tensor>& parameters, const Config& config) {
   const auto plain = torch::optim::RMSpropOptions(*config.lr).alpha(0.9);
   const auto decaying = torch::optim::RMSpropOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<DeviceRmsprop>(euclidean_groups(parameters, decaying, plain), plain);
+  return std::make_unique<DeviceRmsprop>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
 
 /// What trains the Euclidean parameters beside orthonormal ones.
