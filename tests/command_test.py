@@ -4,6 +4,7 @@
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,7 +114,7 @@ class Command(CommandTest):
         self.assertIn("seed", done.stderr)
 
     def test_cuda_trains_and_resumes(self):
-        if "CUDA" not in self.run_command("info").stdout:
+        if re.search(r"^gpu +none$", self.run_command("info").stdout, re.MULTILINE):
             self.skipTest("no CUDA device")
         self.train("cuda", device="cuda")
         self.assertLess(self.metrics("cuda")[-1]["test_error"], 20)

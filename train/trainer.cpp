@@ -358,8 +358,11 @@ Outcome Trainer::run() {
     const auto metrics = finish_epoch();
     progress_.history.push_back(metrics);
     display.finish_epoch(metrics);
+    const bool due = progress_.epoch % config_.checkpoint_every == 0 || progress_.epoch == config_.epochs;
     const double error = metrics.validation_error.value_or(metrics.test_error);
-    const bool best = error < progress_.best;
+    // Where the best epoch decides nothing, it is only looked for among those that are written anyway.
+    const bool best_matters = metrics.validation_error || config_.patience > 0;
+    const bool best = (due || best_matters) && error < progress_.best;
     if (best) {
       progress_.best = error;
       progress_.best_epoch = progress_.epoch;
@@ -368,7 +371,7 @@ Outcome Trainer::run() {
     const bool last = enough || progress_.epoch == config_.epochs;
     write_metrics(folder_, progress_.history);
     if (config_.tensorboard) write_tensorboard(folder_, progress_.history, started);
-    if (progress_.epoch % config_.checkpoint_every == 0 || last || best) checkpoint(best);
+    if (due || last || best) checkpoint(best);
     write_record(last ? "finished" : "running");
     if (enough) return {0, progress_.best_epoch};
   }
