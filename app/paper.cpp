@@ -14,6 +14,7 @@
 #include "paper/document.h"
 #include "paper/figure_svg.h"
 #include "paper/formats.h"
+#include "paper/kept.h"
 #include "paper/page.h"
 #include "paper/registry.h"
 #include "paper/results.h"
@@ -64,8 +65,16 @@ void say(const std::string& line) {
   std::fflush(stderr);
 }
 
+std::string kept_or_not(const paper::Experiment& experiment, paper::Scale scale, const Options& options) {
+  try {
+    return paper::read_kept(experiment, scale, options.out) ? "kept" : "–";
+  } catch (const std::exception&) {
+    return "damaged";  // the command that shows it says how
+  }
+}
+
 std::string runs_done(const paper::Experiment& experiment, paper::Scale scale, const Options& options) {
-  if (experiment.compute) return "–";
+  if (experiment.compute) return kept_or_not(experiment, scale, options);
   const auto jobs = paper::make_plan(experiment.cells, 1, scale, options.circumstances, options.out);
   int64_t done = 0;
   for (const auto& job : jobs) done += job.state == paper::Job::State::kDone ? 1 : 0;
@@ -81,7 +90,9 @@ void list(const Options& options) {
     fmt::print("{:48}rows: {}\n{:48}columns: {}\n", "", fmt::format("{}", fmt::join(experiment.rows(), ", ")),
                "", fmt::format("{}", fmt::join(experiment.columns(), ", ")));
   }
-  fmt::print("\n– is computed directly, without runs. smoke: stand-in networks, which cells share.\n");
+  fmt::print(
+      "\nTheorems are computed without runs: kept is computed and kept, – is not.\n"
+      "smoke: stand-in networks, which cells share.\n");
 }
 
 /// The document on the standard output, its drawings beside the runs.
@@ -137,6 +148,48 @@ void write_figures(const paper::Results& results, const paper::Verdict& verdict,
   }
 }
 
+/// What a computation finds, fresh.
+paper::Results compute(const paper::Experiment& experiment, const std::vector<paper::Cell>& cells,
+                       int64_t seeds, paper::Scale scale, const Context& context) {
+  paper::Results results{&experiment, scale, {}};
+  for (const auto& cell : cells) results.cells.push_back({cell, seeds, {}, {}, {}});
+  bench::Progress progress;
+  experiment.compute(results, seeds, [&](const std::string& what) { progress.now(what); });
+  progress.done();
+  for (auto& result : results.cells) {
+    for (auto& one : result.measured) one.origin["command"] = context.command;
+  }
+  return results;
+}
+
+/// What a computation found earlier, in the cells that were chosen.
+paper::Results show_kept(const paper::Experiment& experiment, const std::vector<paper::Cell>& cells,
+                         paper::Scale scale, const Options& options) {
+  paper::Results results{&experiment, scale, {}};
+  const auto kept = paper::read_kept(experiment, scale, options.out);
+  const auto file = paper::kept_file(experiment, scale, options.out).string();
+  if (!kept) say(fmt::format("{} is not there: nothing was kept; without --show it is computed", file));
+  for (const auto& cell : cells) {
+    const auto* found = kept ? kept->find(cell.row, cell.column) : nullptr;
+    results.cells.push_back(found ? *found : paper::CellResult{cell, 0, {}, {}, {}});
+  }
+  const auto seeds = paper::seeds_of(results);
+  if (seeds > 0 && options.seeds > 0 && seeds != options.seeds) {
+    say(fmt::format("{} was computed with {} seeds, and is shown with them; without --show {} are taken",
+                    file, seeds, options.seeds));
+  }
+  return results;
+}
+
+void keep(const paper::Results& results, const Options& options) {
+  const auto file = paper::kept_file(*results.experiment, results.scale, options.out).string();
+  if (paper::keep_results(results, options.out)) {
+    say("kept in " + file);
+  } else {
+    say(fmt::format("not kept in {}: --only took some of the cells alone", file));
+  }
+}
+
 void reproduce(const Options& options, const Context& context) {
   const auto& experiment = paper::find_experiment(options.name);
   const auto scale = paper::scale_from_string(options.scale);
@@ -146,7 +199,8 @@ void reproduce(const Options& options, const Context& context) {
   for (const auto& complaint : store.complaints()) say(complaint);
   if (options.dry_run) {
     if (experiment.compute) {
-      fmt::print("{} is computed directly: no runs, less than a minute on two cores\n", experiment.name);
+      fmt::print("{} is computed directly: no runs, less than a minute on two cores, and then kept in {}\n",
+                 experiment.name, paper::kept_file(experiment, scale, options.out).string());
     } else {
       show_plan(paper::make_plan(cells, seeds, scale, options.circumstances, options.out), scale);
     }
@@ -154,20 +208,18 @@ void reproduce(const Options& options, const Context& context) {
   }
   set_threads(options.circumstances.threads);
   paper::Results results{&experiment, scale, {}};
-  if (experiment.compute) {
-    for (const auto& cell : cells) results.cells.push_back({cell, seeds, {}, {}, {}});
-    bench::Progress progress;
-    experiment.compute(results, seeds, [&](const std::string& what) { progress.now(what); });
-    progress.done();
-    for (auto& result : results.cells) {
-      for (auto& one : result.measured) one.origin["command"] = context.command;
-    }
+  const bool computes = experiment.compute && !options.show;
+  if (computes) {
+    results = compute(experiment, cells, seeds, scale, context);
+  } else if (experiment.compute) {
+    results = show_kept(experiment, cells, scale, options);
   } else {
     if (!options.show) run_missing(cells, seeds, scale, options, context);
     results = paper::collect_results(experiment, cells, seeds, scale, options.circumstances, options.out);
   }
   const auto verdict = paper::judge(results);
   fmt::print("{}", paper::format_results(results, verdict, options.format));
+  if (computes) keep(results, options);
   if (experiment.axis != paper::Experiment::Axis::kNone) write_figures(results, verdict, options);
   if (!options.html.empty()) {
     files::write(options.html, paper::experiment_page(results, verdict));
@@ -181,7 +233,7 @@ void add_paper(CLI::App& app, const Context& context) {
   auto* command = app.add_subcommand(
       "paper", "the paper's tables, figures and theorems: runs what is missing, prints ours beside theirs");
   const auto options = std::make_shared<Options>();
-  std::string names = "list, results (a document about all runs in --out)";
+  std::string names = "list, results (a document about all runs and kept theorems in --out)";
   for (const auto& experiment : paper::experiments()) names += ", " + experiment.name;
   command->add_option("NAME", options->name, names)->required();
   command->add_option("--only", options->only, "ROW,COLUMN: these cells alone; either may be empty");
@@ -192,11 +244,14 @@ void add_paper(CLI::App& app, const Context& context) {
           "--scale", options->scale,
           "full (the paper's), short (a tenth of the epochs) or smoke (a stand-in network, one epoch)")
       ->capture_default_str();
-  command->add_option("--out", options->out, "folder of the runs, SCALE/RUN in it; copied runs count")
+  command
+      ->add_option("--out", options->out,
+                   "folder of the runs, SCALE/RUN in it, and of kept theorems; copied ones count")
       ->capture_default_str();
   auto* dry_run =
       command->add_flag("--dry-run", options->dry_run, "say what would run and how long it may take");
-  command->add_flag("--show", options->show, "run nothing: print what is there, and leave the rest empty");
+  command->add_flag("--show", options->show,
+                    "run and compute nothing: print what is there, and leave the rest empty");
   command->add_option("--format", options->format, "table, md, csv or json")
       ->capture_default_str()
       ->check(CLI::IsMember(paper::result_formats()));

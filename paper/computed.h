@@ -16,8 +16,9 @@ class ComputedOrigin {
  public:
   ComputedOrigin();
 
-  /// Commit, hardware, LibTorch, seed, seconds so far and date; the command is the caller's to add.
-  nlohmann::json describe(int64_t seed) const;
+  /// Commit, hardware, LibTorch, seed, how many there are, seconds so far and date; the command is the
+  /// caller's to add.
+  nlohmann::json describe(int64_t seed, int64_t seeds) const;
 
  private:
   std::string started_;

@@ -11,6 +11,7 @@
 #include "curves.h"
 #include "figure_svg.h"
 #include "formats.h"
+#include "kept.h"
 #include "provenance_table.h"
 #include "registry.h"
 #include "results.h"
@@ -124,38 +125,44 @@ class Writer {
   Document write() {
     BothScales all{{{out_, Scale::kFull}, {out_, Scale::kShort}}};
     std::string sections;
-    std::vector<std::string> missing;
+    std::vector<std::string> not_run;
+    std::vector<std::string> not_computed;
     for (const auto& experiment : experiments()) {
-      if (experiment.compute) continue;
-      bool any = false;
+      std::string text;
       for (auto& runs : all) {
-        const auto text = section(runs.collect(experiment));
-        any = any || !text.empty();
-        sections += text;
+        if (!experiment.compute) {
+          text += section(runs.collect(experiment));
+        } else if (text.empty() || !experiment.lessened.empty()) {
+          // Where nothing is less at short scale, it would be the same section again.
+          text += kept_section(experiment, runs.scale());
+        }
       }
-      if (!any) missing.push_back(experiment.name);
+      if (text.empty()) (experiment.compute ? not_computed : not_run).push_back(experiment.name);
+      sections += text;
     }
     const auto table = run_table(all);
-    if (table.empty()) {
-      throw std::runtime_error(
-          fmt::format("{} has no finished run of scale full or short; run `stiefel paper table1 --out {}` or "
-                      "copy runs into {}",
-                      out_.string(), out_.string(), (out_ / "full").string()));
-    }
-    document_.markdown = introduction(missing) + sections + table;
     for (const auto& runs : all) {
       const auto& complaints = runs.store().complaints();
       document_.complaints.insert(document_.complaints.end(), complaints.begin(), complaints.end());
     }
+    if (table.empty() && sections.empty()) {
+      throw std::runtime_error(
+          fmt::format("{} has no finished run and no kept theorem of scale full or short; run `stiefel paper "
+                      "table1 --out {}` or copy runs into {}{}{}",
+                      out_.string(), out_.string(), (out_ / "full").string(),
+                      document_.complaints.empty() ? "" : "\n", fmt::join(document_.complaints, "\n")));
+    }
+    document_.markdown = introduction(not_run, not_computed) + sections + table;
     return std::move(document_);
   }
 
  private:
-  std::string introduction(const std::vector<std::string>& missing) const {
+  std::string introduction(const std::vector<std::string>& not_run,
+                           const std::vector<std::string>& not_computed) const {
     const auto file = (out_ / "").lexically_normal().parent_path().generic_string() + ".md";
     auto text = fmt::format(
         "# The paper's experiments, run here\n\n"
-        "Made from the runs in [{}]({}), and from nothing else, by\n\n"
+        "Made from the runs and the kept computations in [{}]({}), and from nothing else, by\n\n"
         "    stiefel paper results --out {} > {}\n\n",
         beside_.generic_string(), link_to(beside_), out_.generic_string(), file);
     text += paragraph(
@@ -163,12 +170,30 @@ class Writer {
         "otherwise: the mean ± the standard deviation over the seeds where there are several, one run where "
         "there is no ±. The paper's figure and the difference from it stand below. An empty cell has not "
         "been run. What was run shorter than in the paper is marked so above its table.");
-    return text +
-           paragraph(
-               (missing.empty() ? std::string()
-                                : fmt::format("Not run at all: {}. ", fmt::join(missing, ", "))) +
-               "Theorems 1 and 2 need no runs: `stiefel paper theorem1` and `theorem2` compute them. How "
-               "to run what is missing: [reproducing the paper](reproducing.md).");
+    text += paragraph(
+        (not_run.empty() ? std::string() : fmt::format("Not run at all: {}. ", fmt::join(not_run, ", "))) +
+        "How to run what is missing: [reproducing the paper](reproducing.md).");
+    if (not_computed.empty()) return text;
+    text += "Not computed yet, and in need of no runs:\n\n";
+    for (const auto& name : not_computed)
+      text += fmt::format("    stiefel paper {} --out {}\n", name, out_.generic_string());
+    return text + "\n";
+  }
+
+  /// The section of what was computed at a scale and kept; nothing where nothing was.
+  std::string kept_section(const Experiment& experiment, Scale scale) {
+    try {
+      const auto kept = read_kept(experiment, scale, out_);
+      if (!kept) return "";
+      const auto file = beside_ / kept_file(experiment, scale, "");
+      auto text = format_results(*kept, judge(*kept), "md");
+      text += fmt::format("- **Computed:** {}: [{}]({})\n\n", computed_line(*kept), file.filename().string(),
+                          link_to(file));
+      return text;
+    } catch (const std::exception& error) {
+      document_.complaints.push_back(fmt::format("left out: {}", error.what()));
+      return "";
+    }
   }
 
   /// Nothing where no cell is filled. The verdict is on all cells, those that the table leaves out included.

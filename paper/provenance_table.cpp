@@ -1,9 +1,11 @@
 #include "provenance_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
+#include "kept.h"
 #include "readings.h"
 
 namespace stiefel::paper {
@@ -13,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kCommitLength = 7;
+constexpr size_t kDayLength = 10;  // 2026-01-31, of a time in ISO 8601
 
 /// Facts are shown, never computed with, so one of an unexpected type is left out.
 std::string text(const json& object, const char* name) {
@@ -41,9 +44,10 @@ double defect_of(const RunRecord& record) {
   return record.epochs.back().defect_max.value_or(NAN);
 }
 
-std::string device_of(const RunRecord& record) {
-  const auto device = record.device();
-  const auto hardware = record.facts.value("hardware", json::object());
+/// Of facts that have the kind of device, and the hardware's names.
+std::string device_of(const json& facts) {
+  const auto device = text(facts, "device");
+  const auto hardware = facts.value("hardware", json::object());
   const auto name = text(hardware, device.rfind("cuda", 0) == 0 ? "gpu" : "cpu");
   return name.empty() ? device : name;
 }
@@ -82,10 +86,31 @@ std::vector<std::string> provenance_row(const RunRecord& record) {
           time(found != record.facts.end() && found->is_number() ? found->get<double>() : NAN),
           time(epoch_seconds(record)),
           text(record.facts, "precision"),
-          device_of(record),
+          device_of(record.facts),
           text(versions, "libtorch"),
           short_commit(text(record.facts, "commit")),
-          text(record.facts, "started").substr(0, 10)};
+          text(record.facts, "started").substr(0, kDayLength)};
+}
+
+std::string computed_line(const Results& computed) {
+  json origin = json::object();
+  for (const auto& result : computed.cells) {
+    if (result.measured.empty()) continue;
+    origin = result.measured.front().origin;
+    break;
+  }
+  std::vector<std::string> parts;
+  const auto add = [&](const char* before, const std::string& value) {
+    if (!value.empty()) parts.push_back(before + value);
+  };
+  const auto seeds = seeds_of(computed);
+  if (seeds > 0) parts.push_back(fmt::format("{} {}", seeds, seeds == 1 ? "seed" : "seeds"));
+  add("", device_of(origin));
+  add("", text(origin, "precision"));
+  add("LibTorch ", text(origin, "libtorch"));
+  add("commit ", short_commit(text(origin, "commit")));
+  add("", text(origin, "date").substr(0, kDayLength));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace stiefel::paper

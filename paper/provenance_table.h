@@ -3,9 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "experiment.h"
 #include "run_record.h"
 
-/// Where runs come from, as rows of a table: the same in every document.
+/// Where numbers come from: runs as rows of a table, computations as a line; the same in every document.
 namespace stiefel::paper {
 
 struct ProvenanceColumn {
@@ -17,5 +18,9 @@ const std::vector<ProvenanceColumn>& provenance_columns();
 /// A finished run's row. The error is the last epoch's, never the best one's; what a run does not have is
 /// empty.
 std::vector<std::string> provenance_row(const RunRecord& record);
+
+/// Of results that were computed without runs: seeds, device, precision, LibTorch, commit and date, as one
+/// line. Where cells were computed by different machines or builds, as the first was.
+std::string computed_line(const Results& computed);
 
 }  // namespace stiefel::paper

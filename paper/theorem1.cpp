@@ -92,7 +92,7 @@ Experiment theorem1() {
       for (int64_t seed = 1; seed <= seeds; ++seed) {
         const double order =
             fitted_order(seed, result.cell.column == "complex", std::stoll(result.cell.row.substr(2)));
-        result.measured.push_back({seed, order, origin.describe(seed), {}});
+        result.measured.push_back({seed, order, origin.describe(seed, seeds), {}});
       }
       result.passes = std::abs(*result.difference()) <= kTolerance;
     }

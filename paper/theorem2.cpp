@@ -106,8 +106,7 @@ Experiment theorem2() {
         resampled.push_back(fitted_slope(ts, norms, torch::randint(seeds, {seeds}, at::kLong)));
       const double steep = quantile(resampled, 0.025);
       const double flat = quantile(resampled, 0.975);
-      auto described = origin.describe(seeds);
-      described["seeds"] = seeds;
+      auto described = origin.describe(1, seeds);
       described["interval"] = {steep, flat};
       result.wanted = 1;
       result.measured.push_back({1, fitted, described, {}});

@@ -159,6 +159,49 @@ class Paper(CommandTest):
                         self.assertIn(key, run["provenance"])
             self.assertIn("directly", self.paper(name, "--dry-run").stdout)
 
+    def test_theorems_are_kept(self):
+        file = self.root + "/kept/smoke/theorem1.json"
+        empty = self.paper("theorem1", "--show", out="kept")
+        self.assertIn("theorem1.json is not there", empty.stderr)
+        self.assertIn("open: it has not been computed", empty.stdout)
+        part = self.paper("theorem1", "--only", "s=0,", "--seeds", "2", out="kept")
+        self.assertIn("not kept", part.stderr)
+        self.assertFalse(os.path.exists(self.root + "/kept"))
+        self.assertRegex(self.run_command("paper", "list", "--out", "kept").stdout, r"theorem1 +– +– +–")
+        for name in ("theorem1", "theorem2"):
+            done = self.paper(name, "--seeds", "3", "--format", "json", out="kept")
+            self.assertIn(f"kept in kept/smoke/{name}.json", done.stderr)
+            # Shown, they are the same in every particular, the date and the seconds included.
+            shown = self.paper(name, "--show", "--format", "json", "--html", name + ".html", out="kept")
+            self.assertEqual(shown.stdout, done.stdout)
+            self.assertEqual(shown.stderr.count("\n"), 1)  # where the page is
+            self.assertIn(f"<dd>stiefel paper {name} ", read_text(f"{self.root}/{name}.html"))
+        listed = self.run_command("paper", "list", "--out", "kept").stdout
+        self.assertRegex(listed, r"theorem1 +kept +– +–")
+        self.assertIn("kept is computed and kept", listed)
+        # A part leaves the whole as it is, and can be shown of it.
+        before = read_text(file)
+        self.paper("theorem1", "--only", "s=0,", "--seeds", "2", out="kept")
+        self.assertEqual(read_text(file), before)
+        _, cells = self.cells("theorem1", "--show", "--only", ",complex", out="kept")
+        self.assertEqual([len(cell["runs"]) for cell in cells.values()], [3] * 4)
+        self.assertIn("computed with 3 seeds", self.paper("theorem1", "--show", "--seeds", "2", out="kept").stderr)
+        # Copied elsewhere it counts; stand-ins and lesser scales are told apart.
+        os.makedirs(self.root + "/copied/smoke")
+        shutil.copy(file, self.root + "/copied/smoke")
+        self.assertEqual(self.paper("theorem1", "--show", out="copied").stdout,
+                         self.paper("theorem1", "--show", out="kept").stdout)
+        os.rename(self.root + "/copied/smoke", self.root + "/copied/full")
+        self.assertIn("its scale is smoke, not full",
+                      self.run_command("paper", "theorem1", "--show", "--out", "copied", status=1).stderr)
+        # A damaged one is named; computed anew it is whole again.
+        write_text(file, before[:-20])
+        self.assertIn("theorem1.json is damaged", self.paper("theorem1", "--show", out="kept", status=1).stderr)
+        self.assertRegex(self.run_command("paper", "list", "--out", "kept").stdout, r"theorem1 +damaged +– +–")
+        self.paper("theorem1", "--seeds", "2", out="kept")
+        _, cells = self.cells("theorem1", "--show", out="kept")
+        self.assertEqual([len(cell["runs"]) for cell in cells.values()], [2] * 8)
+
     def test_errors_name_the_remedy(self):
         with open(self.root + "/afile", "w", encoding="utf-8"):
             pass

@@ -9,6 +9,7 @@
 #include "paper/chart.h"
 #include "paper/curves.h"
 #include "paper/document.h"
+#include "paper/kept.h"
 #include "paper/page.h"
 #include "paper/results.h"
 #include "paper/text.h"
@@ -21,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace files = stiefel::files;
 using namespace stiefel::paper;
+using samples::computed_theorem;
 using samples::write_cell_run;
 
 size_t count(const std::string& text, const std::string& part) {
@@ -97,18 +99,19 @@ TEST_F(Runs, EightOfTwentyFourCellsMakeAReadableDocument) {
 
 TEST_F(Runs, TheSameRunsGiveTheSameBytes) {
   write_eight();
+  ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));
   const auto first = make_document(out_);
   const auto again = make_document(out_);
   EXPECT_EQ(first.markdown, again.markdown);
   EXPECT_EQ(first.drawings, again.drawings);
-  // Nor does it matter where the folder lies, beyond the command that names it.
+  // Nor does it matter where the folder lies, beyond the commands that name it.
   fs::create_directories(root_ / "elsewhere");
   fs::copy(out_, root_ / "elsewhere" / "results", fs::copy_options::recursive);
   auto moved = make_document(root_ / "elsewhere" / "results" / "").markdown;
-  const auto without_command = [](const std::string& text) {
-    return std::regex_replace(text, std::regex("    stiefel paper results[^\n]*"), "");
+  const auto without_commands = [](const std::string& text) {
+    return std::regex_replace(text, std::regex("(    stiefel paper \\w+ --out)[^\n]*"), "$1");
   };
-  EXPECT_EQ(without_command(moved), without_command(first.markdown));
+  EXPECT_EQ(without_commands(moved), without_commands(first.markdown));
 }
 
 TEST_F(Runs, SeedsShorterRunsAndStrangersAreToldApart) {
@@ -152,6 +155,73 @@ TEST_F(Runs, NoRunIsAnError) {
     FAIL();
   } catch (const std::runtime_error& error) {
     EXPECT_SAYS(std::string(error.what()), "no finished run");
+  }
+}
+
+TEST_F(Runs, KeptTheoremsAreSections) {
+  write_cell_run(out_, "table1", "sgd,vgg-13", 5.5);
+  ASSERT_TRUE(keep_results(computed_theorem("theorem1", Scale::kSmoke), out_));
+  auto text = make_document(out_).markdown;
+  EXPECT_NOT_SAYS(text, "## theorem") << "smoke never counts";
+  EXPECT_SAYS(text,
+              "\n    stiefel paper theorem1 --out " + out_.string() + "\n    stiefel paper theorem2 --out ");
+
+  auto first = computed_theorem("theorem1");
+  ASSERT_TRUE(keep_results(first, out_));
+  ASSERT_TRUE(keep_results(computed_theorem("theorem1", Scale::kShort), out_));
+  auto document = make_document(out_);
+  EXPECT_TRUE(document.complaints.empty());
+  text = document.markdown;
+  EXPECT_SAYS(text, "| s=0 | ours | 2.020 ± 0.014 | 2.020 ± 0.014 |\n");
+  EXPECT_SAYS(text, "|  | the paper's | 2.000 | 2.000 |\n|  | difference | +0.020 | +0.020 |\n");
+  EXPECT_SAYS(text, "|  | passes | yes | yes |\n|  |  | 95 % of something |  |\n");
+  EXPECT_SAYS(text, "**Here:** borne out: 7 of 7 pass\n");
+  EXPECT_SAYS(text,
+              "- **Computed:** 2 seeds, a processor, fp64, LibTorch 9.9, commit 0123456, 2026-01-31: "
+              "[theorem1.json](results/full/theorem1.json)\n\n");
+  EXPECT_EQ(count(text, "## theorem1"), 1u) << "the same is computed at short scale";
+  EXPECT_NOT_SAYS(text, "stiefel paper theorem1 --out");
+  EXPECT_SAYS(text, "    stiefel paper theorem2 --out");
+  EXPECT_LT(text.find("## table1"), text.find("## theorem1"));
+  EXPECT_LT(text.find("## theorem1"), text.find("## Runs"));
+  EXPECT_EQ(make_document(out_).markdown, text);
+
+  // Of Theorem 2 less is computed at short scale, and marked.
+  ASSERT_TRUE(keep_results(computed_theorem("theorem2", Scale::kShort), out_));
+  ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));
+  text = make_document(out_).markdown;
+  EXPECT_EQ(count(text, "## theorem2"), 2u);
+  EXPECT_EQ(count(text, "**short: fewer iterations t than at full scale**"), 1u);
+  EXPECT_NOT_SAYS(text, "Not computed");
+
+  // A number that is altered in the file is altered in the document.
+  first.cells[0].measured[0].value += 1;
+  ASSERT_TRUE(keep_results(first, out_));
+  EXPECT_NE(make_document(out_).markdown, text);
+
+  const auto file = kept_file(*first.experiment, Scale::kFull, out_);
+  files::write(file, "{");
+  fs::remove(kept_file(*first.experiment, Scale::kShort, out_));
+  document = make_document(out_);
+  ASSERT_EQ(document.complaints.size(), 1u);
+  EXPECT_SAYS(document.complaints[0], "left out: " + file.string());
+  EXPECT_NOT_SAYS(document.markdown, "## theorem1");
+}
+
+TEST_F(Runs, KeptTheoremsAloneAreADocument) {
+  ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));
+  const auto text = make_document(out_).markdown;
+  EXPECT_SAYS(text, "## theorem2");
+  EXPECT_NOT_SAYS(text, "## Runs");
+  const auto kept = read_kept(find_experiment("theorem2"), Scale::kFull, out_);
+  ASSERT_TRUE(kept);
+  EXPECT_SAYS(experiment_page(*kept, judge(*kept)), "<dd>stiefel paper theorem2</dd>");
+  files::write(kept_file(*kept->experiment, Scale::kFull, out_), "{");
+  try {
+    make_document(out_);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_SAYS(std::string(error.what()), "theorem2.json is damaged");
   }
 }
 

@@ -39,6 +39,17 @@ class PaperResults(CommandTest):
         again = self.run_command("paper", "results", "--out", "docs/results")
         self.assertEqual(again.stdout, done.stdout)
         self.assertEqual(read_text(f"{self.root}/docs/{link}"), svg)
+        # Kept theorems are sections, after which nothing says that they are missing.
+        self.assertIn("    stiefel paper theorem1 --out docs/results\n", again.stdout)
+        self.run_command("paper", "theorem1", "--seeds", "2", "--out", "docs/results")
+        done = self.run_command("paper", "results", "--out", "docs/results")
+        self.assertIn("## theorem1", done.stdout)
+        self.assertIn("[theorem1.json](results/full/theorem1.json)", done.stdout)
+        self.assertNotIn("stiefel paper theorem1", done.stdout)
+        write_text(self.root + "/docs/results/full/theorem1.json", "{")
+        done = self.run_command("paper", "results", "--out", "docs/results")
+        self.assertIn("left out: docs/results/full/theorem1.json", done.stderr)
+        self.assertIn("| sgd | ours | 5.50 |", done.stdout)
         self.assertIn("not for results",
                       self.run_command("paper", "results", "--out", "docs/results", "--html", "x.html", status=2).stderr)
 

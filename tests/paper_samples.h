@@ -5,11 +5,12 @@
 #include <string>
 
 #include "files/files.h"
+#include "paper/kept.h"
 #include "paper/registry.h"
 #include "paper/run_spec.h"
 #include "train/metrics.h"
 
-// Finished runs of the paper's recipes as another machine would have left them, made up.
+// Finished runs of the paper's recipes, and computations, as another machine would have left them, made up.
 
 namespace samples {
 
@@ -58,6 +59,35 @@ inline std::filesystem::path write_cell_run(const std::filesystem::path& out, co
   stiefel::files::write(folder / "config.toml", train::to_toml(spec.config));
   train::write_metrics(folder, history);
   return folder;
+}
+
+/// All cells of a theorem, seeds 1 and 2: the paper's figure + 0.01 and + 0.03. The first cell has a remark,
+/// the last is no test.
+inline stiefel::paper::Results computed_theorem(const std::string& name,
+                                                stiefel::paper::Scale scale = stiefel::paper::Scale::kFull) {
+  namespace paper = stiefel::paper;
+  const auto& theorem = paper::find_experiment(name);
+  paper::Results results{&theorem, scale, {}};
+  for (const auto& cell : theorem.cells) {
+    paper::CellResult result{cell, 2, {}, true, ""};
+    for (int64_t seed = 1; seed <= 2; ++seed) {
+      const nlohmann::json origin{{"command", {"stiefel", "paper", name}},
+                                  {"commit", "0123456789ab"},
+                                  {"hardware", {{"cpu", "a processor"}, {"gpu", "a card"}}},
+                                  {"device", "cpu"},
+                                  {"precision", "fp64"},
+                                  {"libtorch", "9.9"},
+                                  {"seed", seed},
+                                  {"seeds", 2},
+                                  {"seconds", 0.1 * static_cast<double>(seed)},
+                                  {"date", "2026-01-31T12:00:00Z"}};
+      result.measured.push_back({seed, cell.printed.at(0).value + (seed == 1 ? 0.01 : 0.03), origin, {}});
+    }
+    results.cells.push_back(std::move(result));
+  }
+  results.cells.front().remark = "95 % of something";
+  results.cells.back().passes.reset();
+  return results;
 }
 
 }  // namespace samples

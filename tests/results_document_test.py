@@ -1,4 +1,5 @@
-"""docs/results.md and its drawings are what the runs in docs/results say: made anew, they are the same bytes.
+"""docs/results.md and its drawings are what the runs and kept theorems in docs/results say: made anew, they are the
+same bytes.
 The README's table of errors has the same numbers.
 
     python3 results_document_test.py PATH/TO/stiefel REPOSITORY
