@@ -2,11 +2,14 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <thread>
 
 #include "bench/progress.h"
 #include "command.h"
@@ -19,8 +22,10 @@
 #include "paper/registry.h"
 #include "paper/results.h"
 #include "paper/runner.h"
+#include "paper/workers.h"
 #include "threads.h"
 #include "train/display.h"
+#include "train/interrupt.h"
 
 namespace stiefel::app {
 
@@ -36,6 +41,7 @@ struct Options {
   std::string format = "table";
   std::string html;
   int64_t seeds = 0;
+  int64_t jobs = 1;
   bool dry_run = false;
   bool show = false;
   paper::Circumstances circumstances;
@@ -124,13 +130,37 @@ void show_plan(const std::vector<paper::Job>& jobs, paper::Scale scale) {
   fmt::print("{}\n", to_string(paper::time_left(jobs)));
 }
 
+/// The command that a worker runs: this one, alone.
+std::vector<std::string> worker_arguments(const Options& options) {
+  const auto& circumstances = options.circumstances;
+  std::vector<std::string> words{"paper", options.name, "--scale", options.scale, "--out", options.out};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {name, value});
+  };
+  add("--only", options.only);
+  add("--seeds", options.seeds > 0 ? std::to_string(options.seeds) : "");
+  add("--device", circumstances.device);
+  add("--precision", circumstances.precision);
+  add("--threads", circumstances.threads > 0 ? std::to_string(circumstances.threads) : "");
+  add("--data-dir", circumstances.data_dir);
+  return words;
+}
+
 /// Runs what is missing; throws Exit where a signal came.
 void run_missing(const std::vector<paper::Cell>& cells, int64_t seeds, paper::Scale scale,
                  const Options& options, const Context& context) {
   auto jobs = paper::make_plan(cells, seeds, scale, options.circumstances, options.out);
   paper::check_data(jobs);
   const PrintsAside aside;
-  const int signal = paper::run_jobs(jobs, options.out, scale, context.command, say);
+  const train::InterruptGuard interrupts;  // no signal comes between us and the workers
+  const auto missing = std::count_if(jobs.begin(), jobs.end(),
+                                     [](const auto& job) { return job.state != paper::Job::State::kDone; });
+  std::optional<paper::Workers> workers;
+  if (const auto others = std::min<int64_t>(options.jobs, missing) - 1; others > 0) {
+    workers.emplace(others, worker_arguments(options), fs::path(options.out) / to_string(scale));
+  }
+  int signal = paper::run_jobs(jobs, options.out, scale, context.command, say);
+  if (workers) signal = workers->finish(signal, say);
   if (signal == 0) return;
   say(fmt::format("stopped by {}; the same command goes on from there",
                   signal == SIGINT ? "Ctrl-C" : "SIGTERM"));
@@ -250,6 +280,11 @@ void add_paper(CLI::App& app, const Context& context) {
       ->capture_default_str();
   auto* dry_run =
       command->add_flag("--dry-run", options->dry_run, "say what would run and how long it may take");
+  command
+      ->add_option("--jobs", options->jobs,
+                   "runs at once, each in a process of its own; on a CPU they share its cores")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
   command->add_flag("--show", options->show,
                     "run and compute nothing: print what is there, and leave the rest empty");
   command->add_option("--format", options->format, "table, md, csv or json")
@@ -277,6 +312,9 @@ void add_paper(CLI::App& app, const Context& context) {
     if (about_all && !options->html.empty()) {
       throw std::invalid_argument(
           fmt::format("--html is for one table, figure or theorem, not for {}", options->name));
+    }
+    if (auto& threads = options->circumstances.threads; options->jobs > 1 && threads == 0) {
+      threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / options->jobs);
     }
     if (options->name == "list") {
       list(*options);

@@ -11,13 +11,23 @@
 
 namespace stiefel::files {
 
-std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) {
+FolderLock::FolderLock(const std::filesystem::path& folder)
+    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) {
     throw std::runtime_error(folder.string() + ": cannot be opened: " + std::strerror(errno));
   }
-  FolderLock lock(descriptor);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
+}
+
+std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& folder) {
+  FolderLock lock(folder);
+  if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
+  return lock;
+}
+
+FolderLock FolderLock::take(const std::filesystem::path& folder) {
+  FolderLock lock(folder);
+  while (::flock(lock.descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+  }
   return lock;
 }
 

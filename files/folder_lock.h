@@ -13,12 +13,15 @@ class FolderLock {
   /// system that knows no locks lets everybody in.
   static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
 
+  /// Waits for its turn.
+  static FolderLock take(const std::filesystem::path& folder);
+
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;
   ~FolderLock();
 
  private:
-  explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
+  explicit FolderLock(const std::filesystem::path& folder);
   int descriptor_;
 };
 

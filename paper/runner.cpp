@@ -151,8 +151,10 @@ void check_data(const std::vector<Job>& jobs) {
 
 int run_jobs(std::vector<Job>& jobs, const fs::path& out, Scale scale,
              const std::vector<std::string>& command, const std::function<void(const std::string&)>& say) {
+  const train::InterruptGuard interrupts;
   int64_t number = 0;
   for (auto& job : jobs) {
+    if (const int signal = train::InterruptGuard::signal(); signal != 0) return signal;
     ++number;
     if (job.state == Job::State::kDone) continue;
     const auto lock = take_folder(job);

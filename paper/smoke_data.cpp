@@ -8,6 +8,7 @@
 #include "data/catalogue.h"
 #include "data/places.h"
 #include "files/files.h"
+#include "files/folder_lock.h"
 
 namespace stiefel::paper {
 
@@ -57,9 +58,12 @@ void provide_smoke_data(const std::string& set, const fs::path& data_dir, const 
   const auto& facts = data::facts_of(set);
   const auto folder = target / facts.folders.front();
   const auto is_there = [&](const data::FileFacts& file) { return fs::exists(folder / file.name); };
-  if (std::all_of(facts.files.begin(), facts.files.end(), is_there)) return;
+  const auto all_there = [&] { return std::all_of(facts.files.begin(), facts.files.end(), is_there); };
+  if (all_there()) return;
   const auto source = data::locate(facts, data_dir);
   fs::create_directories(folder);
+  const auto lock = files::FolderLock::take(folder);
+  if (all_there()) return;  // another command was quicker
   for (const auto& file : facts.files) {
     const auto alike = std::count_if(facts.files.begin(), facts.files.end(), [&](const auto& other) {
       return other.train == file.train && other.content == file.content;

@@ -130,6 +130,36 @@ class Paper(CommandTest):
         _, cells = self.cells("table1", "--only", ",vgg-13", out="shared")
         self.assertEqual(len(cells["sgd", "vgg-13"]["runs"]), 1)
 
+    def test_jobs_run_at_once_and_stop_together(self):
+        _, cells = self.cells("table1", "--only", ",vgg-13", "--jobs", "3", "--threads", "1", out="jobs")
+        self.assertEqual([len(cell["runs"]) for cell in cells.values()], [1] * 4)
+        logs = sorted(glob.glob(self.root + "/jobs/smoke/worker-*.log"))
+        self.assertEqual([os.path.basename(log) for log in logs], ["worker-1.log", "worker-2.log"])
+        # The same numbers as one after the other, whoever ran them.
+        _, alone = self.cells("table1", "--only", ",vgg-13", "--threads", "1", out="alone")
+        for key, cell in cells.items():
+            self.assertEqual(cell["mean"], alone[key]["mean"], key)
+        # One that fails is named, and what the others did stays.
+        _, before = self.cells("table1", "--only", "sgd,vgg-13", out="part")
+        blocked = os.path.dirname(self.folder("part", "sgd")) + "/" + os.path.basename(
+            self.folder("part", "sgd")).replace("-sgd-1", "-cayley-adam-1")
+        write_text(blocked, "a file where a folder should be")
+        done = self.paper("table1", "--only", ",vgg-13", "--jobs", "2", out="part", status=1)
+        self.assertRegex(done.stderr, "cannot be made|worker-1.log")
+        # A signal reaches the workers too.
+        words = [STIEFEL, "paper", "table3", "--scale", "smoke", "--out", "stop", "--device", "cpu", "--jobs", "2"]
+        child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True)
+        until = time.time() + 60
+        log = self.root + "/stop/smoke/worker-1.log"
+        while not (os.path.exists(log) and os.path.getsize(log)) and child.poll() is None and time.time() < until:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGTERM)
+        _, errors = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 143, errors)
+        self.assertIn("goes on from there", errors)
+        self.assertIn("stopped by SIGTERM", read_text(log))
+
     def test_the_other_tables(self):
         result, cells = self.cells("table3", out="rest")
         self.assertEqual(len(cells), 39)

@@ -7,6 +7,7 @@ namespace stiefel::train {
 namespace {
 
 volatile std::sig_atomic_t received = 0;
+int guards = 0;
 struct sigaction old_int, old_term;
 
 void note(int signal) {
@@ -21,6 +22,7 @@ void note(int signal) {
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
+  if (guards++ > 0) return;
   received = 0;
   struct sigaction action {};
   action.sa_handler = note;
@@ -30,6 +32,7 @@ InterruptGuard::InterruptGuard() {
 }
 
 InterruptGuard::~InterruptGuard() {
+  if (--guards > 0) return;
   sigaction(SIGINT, &old_int, nullptr);
   sigaction(SIGTERM, &old_term, nullptr);
 }

@@ -3,6 +3,7 @@
 namespace stiefel::train {
 
 /// While it lives, SIGINT and SIGTERM are noted instead of ending the program; a second one ends it at once.
+/// One inside another changes nothing: what the outer one has noted, the inner one knows.
 class InterruptGuard {
  public:
   InterruptGuard();
