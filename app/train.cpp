@@ -13,6 +13,7 @@
 #include "files/files.h"
 #include "threads.h"
 #include "train/display.h"
+#include "train/housekeeping.h"
 #include "train/network.h"
 #include "train/trainer.h"
 
@@ -114,14 +115,9 @@ void add_resume(CLI::App& app, const Context& context) {
     if (loaded) {
       auto stored = train::config_from_toml(loaded->config, loaded->path.string());
       auto here = config;
-      // These do not change the run's course, or may be extended.
-      stored.epochs = here.epochs;
+      train::adopt_housekeeping(stored, here);
+      stored.epochs = here.epochs;  // these two may be extended
       stored.patience = here.patience;
-      stored.threads = here.threads;
-      stored.data_dir = here.data_dir;
-      stored.tensorboard = here.tensorboard;
-      stored.checkpoint_every = here.checkpoint_every;
-      stored.graph = here.graph;
       const auto different = train::differences(stored, here);
       if (!different.empty()) {
         throw std::runtime_error(fmt::format("{} was written with another config; these differ from {}: {}",

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "data/places.h"
+#include "train/housekeeping.h"
 #include "train/task.h"
 
 namespace stiefel::paper {
@@ -101,15 +102,11 @@ RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const Circumst
 
 std::vector<std::string> differences_that_matter(const train::Config& a, const train::Config& b) {
   auto other = b;
+  train::adopt_housekeeping(other, a);
   other.device = a.device;
   other.precision = a.precision;
   other.step_precision = a.step_precision;
-  other.graph = a.graph;
-  other.threads = a.threads;
-  other.data_dir = a.data_dir;
   other.channels_last = a.channels_last;
-  other.tensorboard = a.tensorboard;
-  other.checkpoint_every = a.checkpoint_every;
   return train::differences(a, other);
 }
 
