@@ -308,6 +308,12 @@ void add_paper(CLI::App& app, const Context& context) {
       throw std::invalid_argument(
           fmt::format("--out is {}, which is a file; give the folder of the runs", options->out));
     }
+    // Before hours of runs, not after them.
+    if (const auto folder = fs::path(options->html).parent_path();
+        !folder.empty() && !fs::is_directory(folder)) {
+      throw std::invalid_argument(
+          fmt::format("--html is {}, but {} is no folder; make it first", options->html, folder.string()));
+    }
     const bool about_all = options->name == "list" || options->name == "results";
     if (about_all && !options->html.empty()) {
       throw std::invalid_argument(

@@ -240,6 +240,7 @@ class Paper(CommandTest):
                             (["table1", "--only", ",vgg"], "vgg-13"), (["table1", "--scale", "tiny"], "smoke"),
                             (["table1", "--format", "pdf"], "--format"), (["table1", "--seeds", "0"], "--seeds"),
                             (["theorem2", "--seeds", "1"], "at least 2"), (["table1"], "data get"),
+                            (["table1", "--html", "nowhere/page.html"], "make it first"),
                             (["table1", "--device", "tpu", "--dry-run"], "tpu")):
             done = subprocess.run([STIEFEL, "paper", *words, "--out", "never"], capture_output=True, text=True,
                                   env=self.env, cwd=self.root)
