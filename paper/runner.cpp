@@ -99,7 +99,6 @@ int measure_one(const Job& job, const train::Config& config, const std::vector<s
   cell.closed = part.closed;
   std::vector<train::UnitarinessCell> cells{cell};
   const auto started = train::timestamp();
-  const train::InterruptGuard interrupts;
   try {
     train::measure_unitariness(config, part.iterations, cells, [](const std::string&) {
       if (const int signal = train::InterruptGuard::signal(); signal != 0) throw Stopped{signal};
