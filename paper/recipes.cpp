@@ -29,6 +29,9 @@ Recipe image_recipe(const std::string& method, const std::string& data, const st
     config.optim = "sgd";
     config.normalisation = "dbn";
   }
+  // A stock optimiser given all parameters decays them all, biases and normalisation with them. Beside
+  // orthonormal weights the released code decays only the matrices that are left.
+  config.decay_all = config.optim == "sgd" || config.optim == "adam";
   return recipe;
 }
 
