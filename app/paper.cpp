@@ -18,6 +18,7 @@
 #include "paper/figure_svg.h"
 #include "paper/formats.h"
 #include "paper/kept.h"
+#include "paper/pace.h"
 #include "paper/page.h"
 #include "paper/registry.h"
 #include "paper/results.h"
@@ -43,6 +44,7 @@ struct Options {
   int64_t seeds = 0;
   int64_t jobs = 1;
   bool dry_run = false;
+  bool worker = false;
   bool show = false;
   paper::Circumstances circumstances;
 };
@@ -133,7 +135,8 @@ void show_plan(const std::vector<paper::Job>& jobs, paper::Scale scale) {
 /// The command that a worker runs: this one, alone.
 std::vector<std::string> worker_arguments(const Options& options) {
   const auto& circumstances = options.circumstances;
-  std::vector<std::string> words{"paper", options.name, "--scale", options.scale, "--out", options.out};
+  std::vector<std::string> words{"paper", options.name, "--scale", options.scale,
+                                 "--out", options.out,  "--worker"};
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {name, value});
   };
@@ -153,6 +156,7 @@ void run_missing(const std::vector<paper::Cell>& cells, int64_t seeds, paper::Sc
   paper::check_data(jobs);
   const PrintsAside aside;
   const train::InterruptGuard interrupts;  // no signal comes between us and the workers
+  if (!options.worker) paper::time_networks(jobs, scale, say);
   const auto missing = std::count_if(jobs.begin(), jobs.end(),
                                      [](const auto& job) { return job.state != paper::Job::State::kDone; });
   std::optional<paper::Workers> workers;
@@ -232,7 +236,10 @@ void reproduce(const Options& options, const Context& context) {
       fmt::print("{} is computed directly: no runs, less than a minute on two cores, and then kept in {}\n",
                  experiment.name, paper::kept_file(experiment, scale, options.out).string());
     } else {
-      show_plan(paper::make_plan(cells, seeds, scale, options.circumstances, options.out), scale);
+      set_threads(options.circumstances.threads);
+      auto jobs = paper::make_plan(cells, seeds, scale, options.circumstances, options.out);
+      paper::time_networks(jobs, scale, say);
+      show_plan(jobs, scale);
     }
     return;
   }
@@ -285,6 +292,7 @@ void add_paper(CLI::App& app, const Context& context) {
                    "runs at once, each in a process of its own; on a CPU they share its cores")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
+  command->add_flag("--worker", options->worker, "one of several processes that --jobs started")->group("");
   command->add_flag("--show", options->show,
                     "run and compute nothing: print what is there, and leave the rest empty");
   command->add_option("--format", options->format, "table, md, csv or json")

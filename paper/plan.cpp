@@ -51,16 +51,21 @@ void estimate(Job& job, const std::vector<RunRecord>& finished, bool cuda) {
   if (same_network.empty()) return;
   const bool exact = !same_method.empty();
   const double unit = median(exact ? same_method : same_network);
-  double left = static_cast<double>(job.spec.unitariness ? job.spec.unitariness->iterations : config.epochs);
-  if (job.state == Job::State::kInterrupted) {
-    if (const auto run = read_run(job.folder)) left -= static_cast<double>(run->epochs.size());
-  }
-  job.seconds = unit * std::max(0.0, left);
+  job.seconds = unit * (job.spec.unitariness ? static_cast<double>(job.spec.unitariness->iterations)
+                                             : epochs_left(job));
   job.basis = exact ? fmt::format("{} with {}", config.model, config.method_name())
                     : fmt::format("{} with other methods", config.model);
 }
 
 }  // namespace
+
+double epochs_left(const Job& job) {
+  auto left = static_cast<double>(job.spec.config.epochs);
+  if (job.state == Job::State::kInterrupted) {
+    if (const auto run = read_run(job.folder)) left -= static_cast<double>(run->epochs.size());
+  }
+  return std::max(0.0, left);
+}
 
 std::vector<Job> make_plan(const std::vector<Cell>& cells, int64_t seeds, Scale scale,
                            const Circumstances& circumstances, const std::filesystem::path& out) {

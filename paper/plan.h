@@ -18,7 +18,11 @@ struct Job {
   std::filesystem::path folder;   ///< where it is, or will be
   std::optional<double> seconds;  ///< what is left of it, from finished runs of the same network
   std::string basis;              ///< which those are
+  bool rough = false;             ///< the seconds are of a timed pass, not of finished runs
 };
+
+/// What a job of training still has before it.
+double epochs_left(const Job& job);
 
 /// Every run that the cells need with seeds 1 … N, each once, the cheapest first. `out` holds the scales'
 /// folders; times come from all of them.

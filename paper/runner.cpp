@@ -164,6 +164,9 @@ int run_jobs(std::vector<Job>& jobs, const fs::path& out, Scale scale,
     }
     look_again(job);
     if (job.state == Job::State::kDone) continue;
+    for (auto& other : jobs) {
+      if (other.state != Job::State::kDone) look_again(other);  // others may have shortened the time left
+    }
     say(fmt::format("run {} of {}: {} ({}); {}", number, jobs.size(), job.spec.name, to_string(scale),
                     to_string(time_left(jobs))));
     check_folder(job);
@@ -185,9 +188,10 @@ int run_jobs(std::vector<Job>& jobs, const fs::path& out, Scale scale,
     job.state = Job::State::kDone;
     // The first run of a network tells how long the others may take.
     for (auto& other : jobs) {
-      if (whole && other.state == Job::State::kMissing && !other.seconds &&
+      if (whole && other.state == Job::State::kMissing && (!other.seconds || other.rough) &&
           other.spec.config.model == config.model) {
         other.seconds = seconds;
+        other.rough = false;
       }
     }
   }

@@ -16,9 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int64_t kTrain = 2048;
-constexpr int64_t kTest = 512;
-
 uint32_t big_endian(const std::string& bytes, size_t at) {
   uint32_t value = 0;
   for (size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
@@ -68,7 +65,7 @@ void provide_smoke_data(const std::string& set, const fs::path& data_dir, const 
     const auto alike = std::count_if(facts.files.begin(), facts.files.end(), [&](const auto& other) {
       return other.train == file.train && other.content == file.content;
     });
-    const int64_t count = (file.train ? kTrain : kTest) / alike;
+    const int64_t count = (file.train ? kSmokeTrain : kSmokeTest) / alike;
     const auto found = data::find_file(source, file.name);
     if (!found) throw std::runtime_error(source.string() + " lacks " + file.name);
     files::write(folder / file.name, first_records(*found, file.content, count));

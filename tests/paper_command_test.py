@@ -35,8 +35,11 @@ class Paper(CommandTest):
         return result, {(cell["row"], cell["column"]): cell for cell in result["cells"]}
 
     def test_table1_end_to_end(self):
-        plan = self.paper("table1", "--dry-run", out="one").stdout
-        self.assertIn("time unknown", plan)
+        dry = self.paper("table1", "--dry-run", out="one")
+        plan = dry.stdout
+        self.assertEqual(plan.count(", by a pass of small without the optimiser"), 4)
+        self.assertEqual(dry.stderr.count("timing a pass of"), 1)
+        self.assertRegex(plan.splitlines()[-1], "^about .* left$")
         self.assertIn(SMOKE, plan)
         empty = self.paper("table1", "--show", out="one").stdout
         self.assertIn("5.88", empty)
@@ -68,7 +71,7 @@ class Paper(CommandTest):
         self.assertAlmostEqual(float(rows[0]["mean"]), cells["sgd", "vgg-13"]["mean"])
         self.assertIn(SMOKE, rows[0]["mark"])
         # Another seed: now the time is known, and there is a deviation.
-        self.assertIn("about", self.paper("table1", "--seeds", "2", "--dry-run", out="one").stdout)
+        self.assertIn(", by small with ", self.paper("table1", "--seeds", "2", "--dry-run", out="one").stdout)
         _, cells = self.cells("table1", "--only", "sgd,vgg-13", "--seeds", "2", out="one")
         self.assertEqual(list(cells), [("sgd", "vgg-13")])
         self.assertEqual([run["seed"] for run in cells["sgd", "vgg-13"]["runs"]], [1, 2])
