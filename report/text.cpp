@@ -138,6 +138,7 @@ std::string display_name(const std::string& name) {
   static const std::map<std::string, std::string> names = {
       {"sgd", "SGD"},
       {"adam", "ADAM"},
+      {"adamw", "AdamW"},
       {"cayley-sgd", "Cayley SGD"},
       {"cayley-adam", "Cayley ADAM"},
       {"mnist", "MNIST"},

@@ -36,7 +36,7 @@ class Command(CommandTest):
         self.assertIn("<html", read_text(self.root + "/report.html"))
 
     def test_every_optimiser_trains(self):
-        for optim in ("sgd", "adam", "cayley-sgd", "cayley-adam"):
+        for optim in ("sgd", "adam", "adamw", "cayley-sgd", "cayley-adam"):
             self.train("all-" + optim, "--optim", optim, epochs=2)
             self.assertLess(self.metrics("all-" + optim)[-1]["train_loss"], 2.0, optim)
         done = self.run_command("check", "all-sgd", status=1)

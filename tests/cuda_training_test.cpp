@@ -115,7 +115,7 @@ void expect_graph_equals_eager(Config config, int64_t steps, double tolerance, c
 }
 
 TEST_F(CudaTraining, AGraphDoesWhatTheKernelsDoOneByOne) {
-  for (const char* optim : {"sgd", "adam", "cayley-sgd", "cayley-adam"}) {
+  for (const char* optim : {"sgd", "adam", "adamw", "cayley-sgd", "cayley-adam"}) {
     expect_graph_equals_eager(images(optim), 30, 1e-2, optim);
   }
   for (const char* rest : {"adam", "rmsprop"}) {
@@ -195,7 +195,7 @@ TEST_F(CudaTraining, ASchedulesRateReachesTheGraph) {
 }
 
 TEST_F(CudaTraining, AResumedRunEqualsAnUnbrokenOne) {
-  for (const char* optim : {"sgd", "adam", "cayley-sgd", "cayley-adam"}) {
+  for (const char* optim : {"sgd", "adam", "adamw", "cayley-sgd", "cayley-adam"}) {
     auto config = images(optim);
     config.epochs = 3;
     config.drops = {2};

@@ -15,8 +15,10 @@ class PaperResults(CommandTest):
         """A finished run of Table 1's VGG-13 as another machine would have left it."""
         folder = f"{self.root}/{out}/full/{method}"
         os.makedirs(folder)
+        decay_all = "true" if method == "sgd" else "false"
         write_text(folder + "/config.toml",
-                   f'data = "cifar10"\nmodel = "vgg-13"\noptim = "{method}"\nepochs = 200\naugment = "flip-crop"\n')
+                   f'data = "cifar10"\nmodel = "vgg-13"\noptim = "{method}"\nepochs = 200\naugment = "flip-crop"\n'
+                   f'decay-all = {decay_all}\n')
         write_text(folder + "/run.json", json.dumps({"status": "finished", "device": "cpu", "seed": 1, "seconds": 800,
                                                      "name": method, "started": "2026-01-31T12:00:00Z"}))
         write_text(folder + "/metrics.jsonl", "".join(

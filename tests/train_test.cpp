@@ -313,7 +313,7 @@ TEST(Methods, EveryConstrainedOneKeepsItsWeightsOrthonormalAndMovesThem) {
 }
 
 TEST(Methods, DecayReachesNormalisationOnlyWhereAskedFor) {
-  for (const char* name : {"sgd", "adam", "cayley-sgd", "cayley-adam"}) {
+  for (const char* name : {"sgd", "adam", "adamw", "cayley-sgd", "cayley-adam"}) {
     for (const bool all : {false, true}) {
       Config config;
       config.optim = name;

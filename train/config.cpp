@@ -259,7 +259,7 @@ void Config::resolve() {
   }
   if (!momentum && !method.retraction) momentum = 0.9;
   if (momentum) check(*momentum >= 0 && *momentum < 1, "momentum", write(momentum), "in [0, 1)");
-  if (!weight_decay) weight_decay = sequence ? 0 : 5e-4;
+  if (!weight_decay) weight_decay = sequence ? 0 : optim == "adamw" ? 0.01 : 5e-4;
   check_range(*weight_decay, 0, most, "weight-decay", "0 or more");
   check(beta1 >= 0 && beta1 < 1, "beta1", write(beta1), "in [0, 1)");
   if (!beta2) beta2 = method.beta2;

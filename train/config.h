@@ -92,11 +92,12 @@ struct Config {
         "of sgd and cayley-sgd (default 0.9); a retraction's orthonormal weights have it only when given");
     visitor("nesterov", self.nesterov, "Nesterov momentum for Euclidean parameters under sgd and cayley-sgd");
     visitor("weight-decay", self.weight_decay,
-            "of Euclidean matrices (default: 0.0005, and 0 for sequences); none on biases, normalisation and "
+            "of Euclidean matrices (default: 0.0005, 0.01 for adamw, 0 for sequences); none on biases, "
+            "normalisation and "
             "orthonormal weights");
     visitor("decay-all", self.decay_all, "weight decay on biases and normalisation too");
-    visitor("beta1", self.beta1, "of adam and cayley-adam");
-    visitor("beta2", self.beta2, "of adam (default 0.999) and cayley-adam (default 0.99)");
+    visitor("beta1", self.beta1, "of adam, adamw and cayley-adam");
+    visitor("beta2", self.beta2, "of adam and adamw (default 0.999) and cayley-adam (default 0.99)");
     visitor("rest", self.rest,
             "what trains the parameters beside orthonormal ones: sgd, adam or rmsprop; auto: sgd for images, "
             "rmsprop for sequences");
@@ -163,7 +164,7 @@ struct Config {
   std::string task_name() const;
 
   /// β₂ of torch's ADAM, where it trains the parameters beside orthonormal ones too.
-  double beta2_of_adam() const { return optim == "adam" ? *beta2 : 0.999; }
+  double beta2_of_adam() const { return optim == "adam" || optim == "adamw" ? *beta2 : 0.999; }
 
   /// The method in one word: the optimiser and what is added to it, as in sgd+so, sgd+omdsm or qr+m.
   std::string method_name() const;

@@ -3,39 +3,48 @@
 #include <ATen/ATen.h>
 #include <torch/serialize/archive.h>
 
+#include <optional>
+#include <type_traits>
+
 #include "src/compat.h"
 
 namespace stiefel::train {
 
-using torch::optim::AdamOptions;
-using torch::optim::AdamParamState;
-
-void DeviceAdam::refresh_rates() {
-  if (has_device_rates()) rates_.refresh(param_groups_);
+template <class Adam, class Options, class State>
+void OnDevice<Adam, Options, State>::refresh_rates() {
+  if (has_device_rates()) rates_.refresh(this->param_groups_);
 }
 
-bool DeviceAdam::has_device_rates() const {
-  for (const auto& group : param_groups_) {
-    if (static_cast<const AdamOptions&>(group.options()).amsgrad()) return false;  // nobody asks for it
+template <class Adam, class Options, class State>
+bool OnDevice<Adam, Options, State>::has_device_rates() const {
+  for (const auto& group : this->param_groups_) {
+    if (static_cast<const Options&>(group.options()).amsgrad()) return false;  // nobody asks for it
   }
-  return GroupRates::suit(param_groups_);
+  return GroupRates::suit(this->param_groups_);
 }
 
-at::Tensor DeviceAdam::step(LossClosure closure) {
+template <class Adam, class Options, class State>
+at::Tensor OnDevice<Adam, Options, State>::step(torch::optim::Optimizer::LossClosure closure) {
   if (closure || !has_device_rates()) return Adam::step(std::move(closure));
 #if STIEFEL_MULTI_TENSOR_STEPS
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < param_groups_.size(); ++i) {
-    const auto& options = static_cast<const AdamOptions&>(param_groups_[i].options());
-    const auto stepped = with_gradients(param_groups_[i]);
+  using Fused = void(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                     at::TensorList, const at::Tensor&, double, double, double, double, bool, bool,
+                     const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+  constexpr bool apart = std::is_same_v<Adam, torch::optim::AdamW>;
+  Fused* const step_ = apart ? static_cast<Fused*>(at::_fused_adamw_) : static_cast<Fused*>(at::_fused_adam_);
+  auto& groups = this->param_groups_;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const auto& options = static_cast<const Options&>(groups[i].options());
+    const auto stepped = with_gradients(groups[i]);
     if (stepped.parameters.empty()) continue;
     std::vector<at::Tensor> averages;
     std::vector<at::Tensor> squares;
     std::vector<at::Tensor> steps;
     for (const auto& parameter : stepped.parameters) {
-      auto& slot = state_[state_key(parameter)];
-      if (!slot) slot = std::make_unique<AdamParamState>();
-      auto& state = static_cast<AdamParamState&>(*slot);
+      auto& slot = this->state_[state_key(parameter)];
+      if (!slot) slot = std::make_unique<State>();
+      auto& state = static_cast<State&>(*slot);
       lay_out(state.exp_avg(), parameter);
       lay_out(state.exp_avg_sq(), parameter);
       averages.push_back(state.exp_avg());
@@ -49,24 +58,28 @@ at::Tensor DeviceAdam::step(LossClosure closure) {
     }
     at::_foreach_add_(steps, 1);
     const auto [beta1, beta2] = options.betas();
-    at::_fused_adam_(stepped.parameters, stepped.gradients, averages, squares, {}, steps,
-                     rates_.of(param_groups_, i), beta1, beta2, options.weight_decay(), options.eps(),
-                     /*amsgrad=*/false, /*maximize=*/false);
+    step_(stepped.parameters, stepped.gradients, averages, squares, {}, steps, rates_.of(groups, i), beta1,
+          beta2, options.weight_decay(), options.eps(), /*amsgrad=*/false, /*maximize=*/false, {}, {});
   }
 #endif
   return {};
 }
 
-void DeviceAdam::save(torch::serialize::OutputArchive& archive) const {
+template <class Adam, class Options, class State>
+void OnDevice<Adam, Options, State>::save(torch::serialize::OutputArchive& archive) const {
   for (const auto& entry : counts_) {
-    entry.second.state->step(static_cast<int64_t>(entry.second.steps.item<float>()));
+    entry.second.state->step(static_cast<int64_t>(entry.second.steps.template item<float>()));
   }
   Adam::save(archive);
 }
 
-void DeviceAdam::load(torch::serialize::InputArchive& archive) {
+template <class Adam, class Options, class State>
+void OnDevice<Adam, Options, State>::load(torch::serialize::InputArchive& archive) {
   counts_.clear();
   Adam::load(archive);
 }
+
+template class OnDevice<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
+template class OnDevice<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
 
 }  // namespace stiefel::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
 
 #include <unordered_map>
 
@@ -8,16 +9,17 @@
 
 namespace stiefel::train {
 
-/// torch's ADAM, with torch's own state and archives, whose step on a GPU is a few kernels for all parameters
-/// at once and reads the rate there. Elsewhere it is torch's step.
+/// torch's ADAM or AdamW, with torch's own state and archives, whose step on a GPU is a few kernels for all
+/// parameters at once and reads the rate there. Elsewhere it is torch's step.
 ///
 /// On a GPU the steps are counted there, because the replay of a captured step tells the host nothing; saving
 /// brings the counts back.
-class DeviceAdam : public torch::optim::Adam, public DeviceRates {
+template <class Adam, class Options, class State>
+class OnDevice : public Adam, public DeviceRates {
  public:
   using Adam::Adam;
 
-  at::Tensor step(LossClosure closure = nullptr) override;
+  at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override;
   void refresh_rates() override;
   bool has_device_rates() const override;
 
@@ -26,12 +28,18 @@ class DeviceAdam : public torch::optim::Adam, public DeviceRates {
 
  private:
   struct Count {
-    torch::optim::AdamParamState* state;
+    State* state;
     at::Tensor steps;  // 0-dim float32, as the kernel wants it: exact to 2²⁴
   };
 
   GroupRates rates_;
   std::unordered_map<const void*, Count> counts_;  // of each parameter
 };
+
+/// ADAM, whose decay is part of the gradient.
+using DeviceAdam = OnDevice<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
+
+/// AdamW, whose decay is apart from it: p ← (1 − lr·λ)p before the step.
+using DeviceAdamW = OnDevice<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
 
 }  // namespace stiefel::train

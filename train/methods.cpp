@@ -56,6 +56,14 @@ std::unique_ptr<Optimizer> adam(const std::vector<at::Tensor>& parameters, const
   return std::make_unique<DeviceAdam>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
 
+std::unique_ptr<Optimizer> adamw(const std::vector<at::Tensor>& parameters, const Config& config) {
+  // LibTorch's AdamW decays by 0.01 where nobody says otherwise.
+  const auto plain =
+      torch::optim::AdamWOptions(*config.lr).betas({config.beta1, config.beta2_of_adam()}).weight_decay(0);
+  const auto decaying = torch::optim::AdamWOptions(plain).weight_decay(*config.weight_decay);
+  return std::make_unique<DeviceAdamW>(euclidean_groups(parameters, config, decaying, plain), plain);
+}
+
 std::unique_ptr<Optimizer> rmsprop(const std::vector<at::Tensor>& parameters, const Config& config) {
   const auto plain = torch::optim::RMSpropOptions(*config.lr).alpha(0.9);
   const auto decaying = torch::optim::RMSpropOptions(plain).weight_decay(*config.weight_decay);
@@ -90,6 +98,12 @@ Optimisers make_sgd(const ParameterSplit& split, const Config& config) {
 Optimisers make_adam(const ParameterSplit& split, const Config& config) {
   Optimisers result;
   result.push_back(adam(all_of(split), config));
+  return result;
+}
+
+Optimisers make_adamw(const ParameterSplit& split, const Config& config) {
+  Optimisers result;
+  result.push_back(adamw(all_of(split), config));
   return result;
 }
 
@@ -140,6 +154,7 @@ const std::vector<Method>& methods() {
       // name, rate, rate on the manifold, β₂, the three rates for sequences, constrained, a retraction, maker
       {"sgd", 0.1, 0, 0.999, 0.1, 0, 0, false, false, make_sgd},
       {"adam", 0.001, 0, 0.999, 0.001, 0, 0, false, false, make_adam},
+      {"adamw", 0.001, 0, 0.999, 0.001, 0, 0, false, false, make_adamw},
       {"cayley-sgd", 0.01, 0.2, 0.99, 0.001, 1e-5, 1e-3, true, false, make_cayley_sgd},
       {"cayley-adam", 0.01, 0.4, 0.99, 0.001, 0.01, 0.01, true, false, make_cayley_adam},
       retraction<Polar>("polar"),
