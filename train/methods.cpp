@@ -50,19 +50,15 @@ std::unique_ptr<Optimizer> sgd(const std::vector<at::Tensor>& parameters, const 
   return std::make_unique<DeviceSgd>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
 
-std::unique_ptr<Optimizer> adam(const std::vector<at::Tensor>& parameters, const Config& config) {
-  const auto plain = torch::optim::AdamOptions(*config.lr).betas({config.beta1, config.beta2_of_adam()});
-  const auto decaying = torch::optim::AdamOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<DeviceAdam>(euclidean_groups(parameters, config, decaying, plain), plain);
+/// ADAM, or AdamW, which decays by 0.01 where it is not told otherwise.
+template <class Adam, class Options>
+std::unique_ptr<Optimizer> adam_of(const std::vector<at::Tensor>& parameters, const Config& config) {
+  const auto plain = Options(*config.lr).betas({config.beta1, config.beta2_of_adam()}).weight_decay(0);
+  const auto decaying = Options(plain).weight_decay(*config.weight_decay);
+  return std::make_unique<Adam>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
-
-std::unique_ptr<Optimizer> adamw(const std::vector<at::Tensor>& parameters, const Config& config) {
-  // LibTorch's AdamW decays by 0.01 where nobody says otherwise.
-  const auto plain =
-      torch::optim::AdamWOptions(*config.lr).betas({config.beta1, config.beta2_of_adam()}).weight_decay(0);
-  const auto decaying = torch::optim::AdamWOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<DeviceAdamW>(euclidean_groups(parameters, config, decaying, plain), plain);
-}
+constexpr auto adam = adam_of<DeviceAdam, torch::optim::AdamOptions>;
+constexpr auto adamw = adam_of<DeviceAdamW, torch::optim::AdamWOptions>;
 
 std::unique_ptr<Optimizer> rmsprop(const std::vector<at::Tensor>& parameters, const Config& config) {
   const auto plain = torch::optim::RMSpropOptions(*config.lr).alpha(0.9);
@@ -89,21 +85,11 @@ Options on_manifold(const Config& config) {
       .q(config.q);
 }
 
-Optimisers make_sgd(const ParameterSplit& split, const Config& config) {
+/// One optimiser for all parameters.
+template <std::unique_ptr<Optimizer> (*make)(const std::vector<at::Tensor>&, const Config&)>
+Optimisers alone(const ParameterSplit& split, const Config& config) {
   Optimisers result;
-  result.push_back(sgd(all_of(split), config));
-  return result;
-}
-
-Optimisers make_adam(const ParameterSplit& split, const Config& config) {
-  Optimisers result;
-  result.push_back(adam(all_of(split), config));
-  return result;
-}
-
-Optimisers make_adamw(const ParameterSplit& split, const Config& config) {
-  Optimisers result;
-  result.push_back(adamw(all_of(split), config));
+  result.push_back(make(all_of(split), config));
   return result;
 }
 
@@ -152,9 +138,9 @@ Method retraction(std::string name, Retraction policy = {}) {
 const std::vector<Method>& methods() {
   static const std::vector<Method> all{
       // name, rate, rate on the manifold, β₂, the three rates for sequences, constrained, a retraction, maker
-      {"sgd", 0.1, 0, 0.999, 0.1, 0, 0, false, false, make_sgd},
-      {"adam", 0.001, 0, 0.999, 0.001, 0, 0, false, false, make_adam},
-      {"adamw", 0.001, 0, 0.999, 0.001, 0, 0, false, false, make_adamw},
+      {"sgd", 0.1, 0, 0.999, 0.1, 0, 0, false, false, alone<sgd>},
+      {"adam", 0.001, 0, 0.999, 0.001, 0, 0, false, false, alone<adam>},
+      {"adamw", 0.001, 0, 0.999, 0.001, 0, 0, false, false, alone<adamw>},
       {"cayley-sgd", 0.01, 0.2, 0.99, 0.001, 1e-5, 1e-3, true, false, make_cayley_sgd},
       {"cayley-adam", 0.01, 0.4, 0.99, 0.001, 0.01, 0.01, true, false, make_cayley_adam},
       retraction<Polar>("polar"),
