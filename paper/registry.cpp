@@ -22,7 +22,7 @@ const Experiment& find_experiment(const std::string& name) {
     names.push_back(experiment.name);
   }
   throw std::invalid_argument(
-      fmt::format("the paper has no '{}'; there are {} (and list)", name, fmt::join(names, ", ")));
+      fmt::format("the paper has no '{}'; there are {} (and list, results)", name, fmt::join(names, ", ")));
 }
 
 }  // namespace stiefel::paper

@@ -54,6 +54,17 @@ void look_again(Job& job) {
   job.state = record->finished() ? Job::State::kDone : Job::State::kInterrupted;
 }
 
+/// The same for all, so that the time left counts what others have done. A folder that cannot be read says so
+/// when its turn comes, and stops no other.
+void look_around(std::vector<Job>& jobs) {
+  for (auto& job : jobs) {
+    try {
+      if (job.state != Job::State::kDone) look_again(job);
+    } catch (const std::exception&) {
+    }
+  }
+}
+
 /// A folder of that name must be new, or of this very run.
 void check_folder(const Job& job) {
   if (job.state == Job::State::kInterrupted || fs::is_empty(job.folder)) return;
@@ -164,9 +175,7 @@ int run_jobs(std::vector<Job>& jobs, const fs::path& out, Scale scale,
     }
     look_again(job);
     if (job.state == Job::State::kDone) continue;
-    for (auto& other : jobs) {
-      if (other.state != Job::State::kDone) look_again(other);  // others may have shortened the time left
-    }
+    look_around(jobs);
     say(fmt::format("run {} of {}: {} ({}); {}", number, jobs.size(), job.spec.name, to_string(scale),
                     to_string(time_left(jobs))));
     check_folder(job);

@@ -34,6 +34,22 @@ class Paper(CommandTest):
         self.assertEqual(result["scale"], "smoke")
         return result, {(cell["row"], cell["column"]): cell for cell in result["cells"]}
 
+    def test_a_damaged_run_stops_no_other(self):
+        self.paper("table1", "--only", "sgd,", out="damaged")
+        whole = self.folder("damaged", "sgd")
+        broken = whole.replace("-sgd-1", "-cayley-adam-1")  # the last of the four
+        os.makedirs(broken)
+        for name in ("config.toml", "metrics.jsonl"):
+            with open(f"{whole}/{name}") as source, open(f"{broken}/{name}", "w") as target:
+                target.write(source.read())
+        with open(broken + "/run.json", "w") as target:
+            target.write('{"status":')
+        stopped = self.paper("table1", out="damaged", status=1)
+        self.assertIn(broken.split("/")[-1] + "/run.json: broken JSON; restore it", stopped.stderr)
+        for method in ("adam", "cayley-sgd"):
+            with open(self.folder("damaged", method) + "/run.json") as file:
+                self.assertEqual(json.load(file)["status"], "finished")
+
     def test_table1_end_to_end(self):
         dry = self.paper("table1", "--dry-run", out="one")
         plan = dry.stdout

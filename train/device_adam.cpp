@@ -11,12 +11,12 @@
 namespace stiefel::train {
 
 template <class Adam, class Options, class State>
-void OnDevice<Adam, Options, State>::refresh_rates() {
+void DeviceAdamOf<Adam, Options, State>::refresh_rates() {
   if (has_device_rates()) rates_.refresh(this->param_groups_);
 }
 
 template <class Adam, class Options, class State>
-bool OnDevice<Adam, Options, State>::has_device_rates() const {
+bool DeviceAdamOf<Adam, Options, State>::has_device_rates() const {
   for (const auto& group : this->param_groups_) {
     if (static_cast<const Options&>(group.options()).amsgrad()) return false;  // nobody asks for it
   }
@@ -24,7 +24,7 @@ bool OnDevice<Adam, Options, State>::has_device_rates() const {
 }
 
 template <class Adam, class Options, class State>
-at::Tensor OnDevice<Adam, Options, State>::step(torch::optim::Optimizer::LossClosure closure) {
+at::Tensor DeviceAdamOf<Adam, Options, State>::step(torch::optim::Optimizer::LossClosure closure) {
   if (closure || !has_device_rates()) return Adam::step(std::move(closure));
 #if STIEFEL_MULTI_TENSOR_STEPS
   const at::NoGradGuard no_grad;
@@ -66,7 +66,7 @@ at::Tensor OnDevice<Adam, Options, State>::step(torch::optim::Optimizer::LossClo
 }
 
 template <class Adam, class Options, class State>
-void OnDevice<Adam, Options, State>::save(torch::serialize::OutputArchive& archive) const {
+void DeviceAdamOf<Adam, Options, State>::save(torch::serialize::OutputArchive& archive) const {
   for (const auto& entry : counts_) {
     entry.second.state->step(static_cast<int64_t>(entry.second.steps.template item<float>()));
   }
@@ -74,12 +74,12 @@ void OnDevice<Adam, Options, State>::save(torch::serialize::OutputArchive& archi
 }
 
 template <class Adam, class Options, class State>
-void OnDevice<Adam, Options, State>::load(torch::serialize::InputArchive& archive) {
+void DeviceAdamOf<Adam, Options, State>::load(torch::serialize::InputArchive& archive) {
   counts_.clear();
   Adam::load(archive);
 }
 
-template class OnDevice<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
-template class OnDevice<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
+template class DeviceAdamOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
+template class DeviceAdamOf<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
 
 }  // namespace stiefel::train

@@ -15,7 +15,7 @@ namespace stiefel::train {
 /// On a GPU the steps are counted there, because the replay of a captured step tells the host nothing; saving
 /// brings the counts back.
 template <class Adam, class Options, class State>
-class OnDevice : public Adam, public DeviceRates {
+class DeviceAdamOf : public Adam, public DeviceRates {
  public:
   using Adam::Adam;
 
@@ -37,9 +37,10 @@ class OnDevice : public Adam, public DeviceRates {
 };
 
 /// ADAM, whose decay is part of the gradient.
-using DeviceAdam = OnDevice<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
+using DeviceAdam = DeviceAdamOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
 
 /// AdamW, whose decay is apart from it: p ← (1 − lr·λ)p before the step.
-using DeviceAdamW = OnDevice<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
+using DeviceAdamW =
+    DeviceAdamOf<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
 
 }  // namespace stiefel::train
