@@ -93,8 +93,7 @@ struct Config {
     visitor("nesterov", self.nesterov, "Nesterov momentum for Euclidean parameters under sgd and cayley-sgd");
     visitor("weight-decay", self.weight_decay,
             "of Euclidean matrices (default: 0.0005, 0.01 for adamw, 0 for sequences); none on biases, "
-            "normalisation and "
-            "orthonormal weights");
+            "normalisation and orthonormal weights");
     visitor("decay-all", self.decay_all, "weight decay on biases and normalisation too");
     visitor("beta1", self.beta1, "of adam, adamw and cayley-adam");
     visitor("beta2", self.beta2, "of adam and adamw (default 0.999) and cayley-adam (default 0.99)");
