@@ -15,7 +15,9 @@ Experiment error_table(const std::string& name, const std::string& data, const s
   table.claim = "WRN-28-10 trained with Cayley ADAM achieves the best error rate.";
   table.test =
       "Cayley ADAM has the least error of the four methods on wrn-28-10, and of all cells that were run.";
-  table.note = "The last epoch's test error; flips and reflect-padded crops (the paper names flips alone).";
+  table.note =
+      "The last epoch's test error; flips and reflect-padded crops (the paper names flips alone); ADAM's "
+      "decay apart from the gradient, as AdamW has it (the paper does not tell).";
   table.subject = "method";
   const std::vector<std::string> networks{"vgg-13", "vgg-16", "vgg-19", "wrn-52-1", "wrn-16-4", "wrn-28-10"};
   for (size_t m = 0; m < main_methods().size(); ++m) {

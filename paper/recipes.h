@@ -11,7 +11,7 @@ namespace stiefel::paper {
 /// A network on images by one of the thirteen methods of the paper's Table 3: sgd, adam, so, dso, srip,
 /// omdsm, dbn, polar, qr, wen-yin, cayley-closed, cayley-sgd, cayley-adam. 200 epochs, batch 128, rates × 0.2
 /// at 60, 120 and 160, flips and reflect-padded crops; weight decay 5e-4, on every parameter by SGD and ADAM
-/// and on Euclidean matrices alone beside orthonormal weights.
+/// (by ADAM apart from the gradient) and on Euclidean matrices alone beside orthonormal weights.
 Recipe image_recipe(const std::string& method, const std::string& data, const std::string& model);
 
 /// All thirteen, in the table's order.

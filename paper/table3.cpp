@@ -45,8 +45,8 @@ Experiment table3() {
   table.note =
       "The paper's seconds are a TITAN Xp's; ours are training alone, on CIFAR-10, longer where runs shared "
       "a "
-      "GPU. ADAM is printed twice: here, and otherwise in Tables 1 and 2. Polar, QR, Wen & Yin and the "
-      "closed "
+      "GPU. ADAM is printed twice: here, and otherwise in Tables 1 and 2; its decay is apart from the "
+      "gradient, as AdamW has it. Polar, QR, Wen & Yin and the closed "
       "form have no momentum, as in the paper. The penalties' weights are those of the code released by "
       "Bansal et al.";
   table.subject = "method";

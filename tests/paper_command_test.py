@@ -46,7 +46,7 @@ class Paper(CommandTest):
             target.write('{"status":')
         stopped = self.paper("table1", out="damaged", status=1)
         self.assertIn(broken.split("/")[-1] + "/run.json: broken JSON; restore it", stopped.stderr)
-        for method in ("adam", "cayley-sgd"):
+        for method in ("adamw", "cayley-sgd"):
             with open(self.folder("damaged", method) + "/run.json") as file:
                 self.assertEqual(json.load(file)["status"], "finished")
 

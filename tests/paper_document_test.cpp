@@ -126,7 +126,7 @@ TEST_F(Runs, SeedsShorterRunsAndStrangersAreToldApart) {
   const auto document = make_document(out_);
   const auto& text = document.markdown;
   EXPECT_SAYS(text, "| sgd | ours | 5.21 ± 0.14 | 5.22 |\n");
-  EXPECT_SAYS(text, "[cifar10](<results/full/a second one>) † | vgg-13 | adam |");
+  EXPECT_SAYS(text, "[cifar10](<results/full/a second one>) † | vgg-13 | adamw |");
   EXPECT_EQ(count(text, "99.00"), 1u) << "in the table of runs only";
   EXPECT_SAYS(text, "**short: a tenth");
   EXPECT_SAYS(text, "| sgd | ours | 27.00 |\n");
