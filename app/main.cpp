@@ -1,11 +1,31 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "command.h"
 #include "train/system.h"
+
+namespace {
+
+/// A first word that is no option must be a sub-command; the parser would only say that one is missing.
+void refuse_unknown(CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (word.rfind('-', 0) == 0 || std::find(names.begin(), names.end(), word) != names.end()) return;
+  throw std::invalid_argument(
+      fmt::format("there is no sub-command '{}'; there are {}", word, fmt::join(names, ", ")));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace stiefel::app;
@@ -30,9 +50,15 @@ int main(int argc, char** argv) {
   add_unitariness(app);
   add_paper(app, context);
   add_info(app);
+  if (argc < 2) {
+    fmt::print(stderr, "{}", app.help());
+    return 2;
+  }
   try {
+    refuse_unknown(app, argv[1]);
     app.parse(argc, argv);
-    return 0;
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+    fmt::print(stderr, "stiefel: the output cannot be written: {}\n", std::strerror(errno));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const Exit& exit) {

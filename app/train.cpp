@@ -5,16 +5,19 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "command.h"
 #include "config_options.h"
 #include "data/catalogue.h"
 #include "data/places.h"
 #include "files/files.h"
+#include "files/folder_lock.h"
 #include "threads.h"
 #include "train/display.h"
 #include "train/housekeeping.h"
 #include "train/network.h"
+#include "train/run_facts.h"
 #include "train/trainer.h"
 
 namespace stiefel::app {
@@ -23,8 +26,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Makes sure that a new run may use the folder: it must be new, empty, or hold nothing but an unstarted run.
-void claim(const fs::path& folder) {
+/// Makes sure that a new run may use the folder, which must be new or empty. Whether it is new.
+bool claim(const fs::path& folder) {
   if (fs::exists(folder) && !fs::is_directory(folder)) {
     throw std::runtime_error(fmt::format("{}: is not a folder", folder.string()));
   }
@@ -37,9 +40,26 @@ void claim(const fs::path& folder) {
     throw std::runtime_error(fmt::format("{} is not empty; choose another --out", folder.string()));
   }
   std::error_code error;
-  fs::create_directories(folder, error);
+  const bool made = fs::create_directories(folder, error);
   if (error)
     throw std::runtime_error(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+  return made;
+}
+
+/// The folder for this command alone.
+files::FolderLock take(const fs::path& folder) {
+  auto lock = files::FolderLock::try_take(folder);
+  if (!lock) {
+    throw std::runtime_error(
+        fmt::format("{} is being run by another command; wait for it, or stop it first", folder.string()));
+  }
+  return std::move(*lock);
+}
+
+/// Whether the folder tells of epochs, which going on from nothing would overwrite.
+bool has_metrics(const fs::path& folder) {
+  std::error_code none;
+  return fs::file_size(folder / "metrics.jsonl", none) > 0 && !none;
 }
 
 void describe(train::Trainer& trainer, const train::Config& config, const fs::path& folder) {
@@ -78,14 +98,15 @@ void add_train(CLI::App& app, const Context& context) {
     set_threads(config.threads);
     train::make_network(config);  // a bad name fails before any work
     if (config.needs_data()) data::locate(data::facts_of(config.data), config.data_dir);
-    claim(folder);
+    const bool made = claim(folder);
     try {
+      const auto lock = take(folder);
       train::Trainer trainer(config, folder, context.command);
       describe(trainer, config, folder);
       finish(trainer, folder);
     } catch (const std::invalid_argument&) {
       std::error_code ignored;
-      fs::remove(folder, ignored);  // only if nothing was written yet
+      if (made) fs::remove(folder, ignored);  // only if nothing was written yet
       throw;
     }
   });
@@ -105,12 +126,15 @@ void add_resume(CLI::App& app, const Context& context) {
     auto config =
         train::config_from_toml(files::read(folder / "config.toml"), (folder / "config.toml").string());
     config.resolve();
+    const auto lock = take(folder);
+    const bool finished = train::says_finished(folder);
     std::string complaint;
     const auto loaded = train::Checkpoints(folder).newest(complaint);
     if (!complaint.empty()) fmt::print(stderr, "{}", complaint);
-    if (!loaded && !complaint.empty()) {
-      throw std::runtime_error(
-          fmt::format("{} has no whole checkpoint left; start again into another folder", folder.string()));
+    if (!loaded && (finished || !complaint.empty() || has_metrics(folder))) {
+      throw std::runtime_error(fmt::format("{} {}; start again into another folder", folder.string(),
+                                           complaint.empty() ? "holds epochs and no checkpoint to go on from"
+                                                             : "has no whole checkpoint left"));
     }
     if (loaded) {
       auto stored = train::config_from_toml(loaded->config, loaded->path.string());
@@ -124,14 +148,14 @@ void add_resume(CLI::App& app, const Context& context) {
                                              loaded->path.string(), (folder / "config.toml").string(),
                                              fmt::join(different, ", ")));
       }
-      if (loaded->progress.has_stalled(config.patience)) {
+      if (finished && loaded->progress.has_stalled(config.patience)) {
         fmt::print(
             "{} is finished: it stopped early, epoch {} was its best; raise patience in its config.toml to "
             "go on\n",
             folder.string(), loaded->progress.best_epoch);
         return;
       }
-      if (loaded->progress.epoch >= config.epochs) {
+      if (finished && loaded->progress.epoch >= config.epochs) {
         fmt::print("{} is finished: {} of {} epochs\n", folder.string(), loaded->progress.epoch,
                    config.epochs);
         return;

@@ -2,6 +2,8 @@
 
     python3 command_test.py PATH/TO/stiefel
 """
+import fcntl
+import glob
 import json
 import os
 import re
@@ -98,6 +100,34 @@ class Command(CommandTest):
         self.assertIn("no run's folder", self.run_command("resume", "other", status=1).stderr)
         write_text(self.root + "/file", "x")
         self.train("file", status=1)
+        # A folder of one's own is not removed when something else is wrong.
+        os.makedirs(self.root + "/empty")
+        self.train("empty", "--batch", "900000", status=2)
+        self.assertTrue(os.path.isdir(self.root + "/empty"))
+
+    def test_a_folder_is_one_command_s(self):
+        self.train("busy", epochs=1)
+        os.makedirs(self.root + "/held")
+        for name, words in (("busy", ["resume", "busy"]), ("held", self.words("held"))):
+            holder = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(holder, fcntl.LOCK_EX)  # as another command has it
+            self.assertIn("is being run by another command", self.run_command(*words, status=1).stderr)
+            os.close(holder)
+
+    def test_epochs_without_a_checkpoint_are_not_overwritten(self):
+        self.train("kept", epochs=2)
+        before = read_text(self.root + "/kept/metrics.jsonl")
+        for checkpoint in glob.glob(self.root + "/kept/*.ckpt"):
+            os.remove(checkpoint)
+        self.assertIn("no checkpoint to go on from", self.run_command("resume", "kept", status=1).stderr)
+        self.assertEqual(read_text(self.root + "/kept/metrics.jsonl"), before)
+        self.assertEqual(json.loads(read_text(self.root + "/kept/run.json"))["status"], "finished")
+
+    def test_a_full_disk_under_the_output_is_told(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([STIEFEL, "info"], stdout=full, stderr=subprocess.PIPE, text=True, env=self.env)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot be written", done.stderr)
 
     def test_damaged_and_foreign_checkpoints(self):
         self.train("hurt", epochs=3)
@@ -125,8 +155,12 @@ class Command(CommandTest):
         self.run_command("check", "cuda", "--tolerance", "1e-4")
 
     def test_validation_chooses_the_best(self):
-        self.train("held-out", "--validation", "128", epochs=2)
-        self.assertIn("validation_error", self.metrics("held-out")[-1])
+        self.train("held-out", "--validation", "128", epochs=6)
+        errors = [epoch["validation_error"] for epoch in self.metrics("held-out")]
+        with open(self.root + "/held-out/best.ckpt", "rb") as file:
+            file.readline(), file.readline()
+            head = json.loads(file.read(int(file.readline())))
+        self.assertEqual(head["progress"]["epoch"], 1 + errors.index(min(errors)))
 
     def test_export_agrees_with_check(self):
         self.train("out", epochs=1)
@@ -148,8 +182,11 @@ class Command(CommandTest):
         for name, value in defaults.items():
             lines = [line for line in text.splitlines() if line.strip().startswith(name)]
             self.assertTrue(lines and value in lines[0], f"{name} with its default {value}")
-        self.run_command(status=2)
-        self.run_command("trian", status=2)
+        known = re.search("must be one of (.*)", self.train("x", "--optim", "no", status=2).stderr)[1].split(", ")
+        optim, = [line for line in text.splitlines() if line.strip().startswith("--optim")]
+        self.assertEqual([name for name in known if name not in re.findall("[a-z][a-z-]*", optim)], [])
+        self.assertIn("resume", self.run_command(status=2).stderr)
+        self.assertIn("no sub-command 'trian'; there are train, resume", self.run_command("trian", status=2).stderr)
         self.assertIn("mnist", self.run_command("data", "list").stdout)
         self.run_command("data", "check", "mnist", status=1)  # a small set is not the published one
 

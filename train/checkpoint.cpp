@@ -98,8 +98,9 @@ void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimis
   const auto file =
       fmt::format("{}\n{} {:08x}\n", kMagic, body.size(), checksum(body.data(), body.size())) + body;
   const auto path = folder_ / name_of(progress.total_steps);
-  files::write(path, file);
+  // The best first: where the disk is full after it, the epoch is trained again and is the best again.
   if (best) files::write(folder_ / kBest, file);
+  files::write(path, file);
   const auto all = numbered(folder_);
   for (size_t i = 2; i < all.size(); ++i) fs::remove(all[i]);
 }

@@ -20,11 +20,9 @@ namespace stiefel::train {
 namespace {
 
 std::string quote(const std::string& text) {
-  if (text.find('"') != std::string::npos || text.find('\n') != std::string::npos) {
-    throw std::invalid_argument(
-        fmt::format("'{}' cannot be written into a config file: it holds a quote or a line "
-                    "break",
-                    text));
+  if (text.find_first_of("\"#\n") != std::string::npos) {
+    throw std::invalid_argument(fmt::format(
+        "'{}' cannot be written into a config file: it holds a quote, a # or a line break", text));
   }
   return '"' + text + '"';
 }
@@ -253,9 +251,7 @@ void Config::resolve() {
     check_range(*lr_manifold, 0, most, "lr-manifold", "0 or more");
   } else if (lr_manifold) {
     throw std::invalid_argument(
-        fmt::format("--lr-manifold has no meaning with --optim {}, which has no orthonormal "
-                    "weights",
-                    optim));
+        fmt::format("--lr-manifold has no meaning with --optim {}: it has no orthonormal weights", optim));
   }
   if (!momentum && !method.retraction) momentum = 0.9;
   if (momentum) check(*momentum >= 0 && *momentum < 1, "momentum", write(momentum), "in [0, 1)");

@@ -78,10 +78,9 @@ struct Config {
         "model", self.model,
         "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K (wrn-28-10) for images; urnn-N, ornn-N or rnn-N "
         "(urnn-116) for sequences; auto: small or urnn-116");
-    visitor(
-        "optim", self.optim,
-        "optimiser: sgd, adam, cayley-sgd, cayley-adam, or a retraction: polar, polar-ns, qr, cholesky-qr, "
-        "wen-yin, cayley-closed or cayley-exact");
+    visitor("optim", self.optim,
+            "optimiser: sgd, adam, adamw, cayley-sgd, cayley-adam, or a retraction: polar, polar-ns, qr, "
+            "cholesky-qr, wen-yin, cayley-closed or cayley-exact");
     visitor("epochs", self.epochs, "passes over the training set");
     visitor("batch", self.batch, "images a step");
     visitor("seed", self.seed, "of the weights, the order, the augmentation and the dropout masks");
@@ -90,7 +89,8 @@ struct Config {
     visitor(
         "momentum", self.momentum,
         "of sgd and cayley-sgd (default 0.9); a retraction's orthonormal weights have it only when given");
-    visitor("nesterov", self.nesterov, "Nesterov momentum for Euclidean parameters under sgd and cayley-sgd");
+    visitor("nesterov", self.nesterov,
+            "Nesterov momentum where sgd trains Euclidean parameters, alone or as --rest");
     visitor("weight-decay", self.weight_decay,
             "of Euclidean matrices (default: 0.0005, 0.01 for adamw, 0 for sequences); none on biases, "
             "normalisation and orthonormal weights");
@@ -100,7 +100,7 @@ struct Config {
     visitor("rest", self.rest,
             "what trains the parameters beside orthonormal ones: sgd, adam or rmsprop; auto: sgd for images, "
             "rmsprop for sequences");
-    visitor("clip", self.clip, "the most that the norm of the Euclidean gradients may be; 0: any");
+    visitor("clip", self.clip, "upper bound on the norm of the Euclidean gradients; 0: none");
     visitor(
         "schedule", self.schedule,
         "of the rates: multi-step, cosine or constant; auto: multi-step for images, constant for sequences");
@@ -117,15 +117,14 @@ struct Config {
             "divide a retraction's gradient by its running root mean square, as the first uRNN did");
     visitor("q", self.q, "contraction factor of the iteration");
     visitor("penalty", self.penalty,
-            "soft constraint on convolutions under sgd or adam: none, so, dso or srip");
+            "soft constraint on convolutions under sgd, adam or adamw: none, so, dso or srip");
     visitor("penalty-weight", self.penalty_weight,
             "what the penalty is multiplied by before it joins the loss");
     visitor("penalty-schedule", self.penalty_schedule, "later weights as EPOCH:WEIGHT,… (20:1e-3,50:1e-4)");
     visitor("srip-rounds", self.srip_rounds, "rounds of srip's power iteration");
-    visitor(
-        "weights", self.weights,
-        "of the convolutions under sgd or adam: plain, or made orthonormal by omdsm, matrix-exp, cayley or "
-        "householder");
+    visitor("weights", self.weights,
+            "of the convolutions under sgd, adam or adamw: plain, or made orthonormal by omdsm, matrix-exp, "
+            "cayley or householder");
     visitor("group-size", self.group_size,
             "output channels that omdsm makes orthonormal together; 0: all it can");
     visitor("normalisation", self.normalisation, "batch, or dbn, which also decorrelates the channels");
@@ -139,12 +138,11 @@ struct Config {
     visitor("patience", self.patience, "epochs without a better one after which a run ends; 0: never");
     visitor("device", self.device, "auto, cpu or cuda");
     visitor("precision", self.precision,
-            "what the network counts with on a GPU: fp32, tf32 or bf16; auto: tf32 for images on a GPU, else "
-            "fp32");
+            "in which the network computes on a GPU: fp32, tf32 or bf16; auto: tf32 for images on a GPU, "
+            "else fp32");
     visitor("step-precision", self.step_precision,
             "of the steps of cayley-sgd and cayley-adam on a GPU: full (float32), or mixed, which is faster "
-            "and as "
-            "orthonormal; auto: mixed for images unless --precision fp32");
+            "and stays within 1e-4 of orthonormal; auto: mixed for images unless --precision fp32");
     visitor("graph", self.graph, "auto: the whole training step as one CUDA graph on a GPU; off: never");
     visitor("threads", self.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
     visitor("channels-last", self.channels_last, "memory layout of images and convolutions");

@@ -22,6 +22,7 @@
 #include "interrupt.h"
 #include "network.h"
 #include "orthonormality.h"
+#include "run_facts.h"
 #include "system.h"
 #include "tensorboard.h"
 
@@ -313,28 +314,15 @@ void Trainer::checkpoint(bool best) {
 void Trainer::write_record(const std::string& status) const {
   int64_t on_manifold = 0;
   for (const auto& weight : split_.manifold) on_manifold += weight.numel();
-  const nlohmann::json record{{"name", folder_.filename().string()},
-                              {"command", command_},
-                              {"commit", commit()},
-                              {"version", version_facts()["stiefel"]},
-                              {"status", status},
-                              {"started", started_},
-                              {"seconds", progress_.seconds + progress_.epoch_seconds},
-                              {"seed", config_.seed},
-                              {"task", config_.task},
-                              {"data", config_.task_name()},
-                              {"model", config_.model},
-                              {"optim", config_.method_name()},
-                              {"parameters", models::parameter_count(*model_)},
-                              {"manifold_parameters", on_manifold},
-                              {"manifold_matrices", split_.manifold.size()},
-                              {"device", device_.str()},
-                              {"precision", to_string(precision_)},
-                              {"graph", graph_.captured()},
-                              {"threads", at::get_num_threads()},
-                              {"hardware", hardware_facts()},
-                              {"versions", version_facts()}};
-  files::write(folder_ / "run.json", record.dump(2) + "\n");
+  auto facts = run_facts(folder_, command_, started_, config_, device_);
+  facts.update({{"status", status},
+                {"seconds", progress_.seconds + progress_.epoch_seconds},
+                {"parameters", models::parameter_count(*model_)},
+                {"manifold_parameters", on_manifold},
+                {"manifold_matrices", split_.manifold.size()},
+                {"precision", to_string(precision_)},
+                {"graph", graph_.captured()}});
+  write_run_facts(folder_, facts);
 }
 
 Outcome Trainer::run() {
@@ -347,7 +335,7 @@ Outcome Trainer::run() {
   display.begin(defects.empty() ? std::nullopt
                                 : std::optional<double>(*std::max_element(defects.begin(), defects.end())));
   const auto started = static_cast<double>(std::time(nullptr)) - progress_.seconds;
-  while (progress_.epoch < config_.epochs) {
+  while (progress_.epoch < config_.epochs && !progress_.has_stalled(config_.patience)) {
     train_epoch(display);
     if (const int signal = InterruptGuard::signal(); signal != 0) {
       display.clear();
@@ -367,14 +355,14 @@ Outcome Trainer::run() {
       progress_.best = error;
       progress_.best_epoch = progress_.epoch;
     }
-    const bool enough = progress_.has_stalled(config_.patience);
-    const bool last = enough || progress_.epoch == config_.epochs;
     write_metrics(folder_, progress_.history);
     if (config_.tensorboard) write_tensorboard(folder_, progress_.history, started);
-    if (due || last || best) checkpoint(best);
-    write_record(last ? "finished" : "running");
-    if (enough) return {0, progress_.best_epoch};
+    if (due || best || progress_.has_stalled(config_.patience)) checkpoint(best);
+    write_record("running");
   }
+  // Here, so that a run whose last checkpoint was its last deed is finished by whoever goes on with it.
+  write_record("finished");
+  if (progress_.epoch < config_.epochs) return {0, progress_.best_epoch};
   return {};
 }
 

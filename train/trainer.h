@@ -57,7 +57,6 @@ class Trainer {
 
   /// The step's CUDA graph.
   const StepGraph& graph() const { return graph_; }
-  NetworkPrecision precision() const { return precision_; }
   int64_t steps_per_epoch() const { return task_->steps_per_epoch(); }
 
   /// ‖XᴴX − I‖_F of every weight that the method constrains.

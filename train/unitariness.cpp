@@ -42,7 +42,10 @@ double released_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double 
 class Mover {
  public:
   Mover(const UnitarinessCell& cell, const at::Tensor& k, const Config& config)
-      : cell_(cell), k_(k), rate_(*config.lr_manifold), beta_(config.momentum.value_or(0.9)) {
+      : cell_(cell),
+        k_(k),
+        rate_(*config.lr_manifold),
+        beta_(config.momentum.value_or(kUnitarinessMomentum)) {
     if (cell.form == CayleyForm::kReleased) {
       m_ = at::zeros_like(k.detach());
       return;
@@ -84,6 +87,18 @@ std::string to_string(CayleyForm form) {
       return "as printed";
     case CayleyForm::kReleased:
       return "Y⁰ from the unprojected momentum";
+    case CayleyForm::kPolished:
+      break;
+  }
+  return "polished";
+}
+
+std::string short_name(CayleyForm form) {
+  switch (form) {
+    case CayleyForm::kPrinted:
+      return "printed";
+    case CayleyForm::kReleased:
+      return "released";
     case CayleyForm::kPolished:
       break;
   }

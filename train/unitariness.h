@@ -19,6 +19,17 @@ enum class CayleyForm {
 
 std::string to_string(CayleyForm form);
 
+/// In a word, for the names of rows and folders: printed, released, polished.
+std::string short_name(CayleyForm form);
+
+// What the table is measured with, by the command and by the paper's table alike.
+inline constexpr int64_t kUnitarinessIterations = 430;  ///< an epoch
+/// Of K. The paper does not say; between 1e-4 and 3e-4 an epoch shows the printed pattern
+/// (docs/unitary-rnn.md).
+inline constexpr double kUnitarinessRate = 2e-4;
+inline constexpr double kUnitarinessMomentum = 0.9;   ///< of K
+inline constexpr double kUnitarinessRestRate = 1e-3;  ///< of the other parameters, by RMSprop
+
 /// One cell: so many rounds of the iteration, or the closed form.
 struct UnitarinessCell {
   CayleyForm form = CayleyForm::kPrinted;

@@ -1,0 +1,47 @@
+#include "run_facts.h"
+
+#include <ATen/Parallel.h>
+
+#include "files/files.h"
+#include "system.h"
+
+namespace stiefel::train {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+constexpr const char* kFile = "run.json";
+}
+
+json run_facts(const fs::path& folder, const std::vector<std::string>& command, const std::string& started,
+               const Config& config, const c10::Device& device) {
+  const auto versions = version_facts();
+  return {{"name", folder.filename().string()},
+          {"command", command},
+          {"commit", commit()},
+          {"version", versions["stiefel"]},
+          {"started", started},
+          {"seed", config.seed},
+          {"task", config.task},
+          {"data", config.task_name()},
+          {"model", config.model},
+          {"optim", config.method_name()},
+          {"device", device.str()},
+          {"threads", at::get_num_threads()},
+          {"hardware", hardware_facts()},
+          {"versions", versions}};
+}
+
+void write_run_facts(const fs::path& folder, const json& facts) {
+  // A command may hold bytes that are no UTF-8; they are replaced, for no name of a file is worth a run.
+  files::write(folder / kFile, facts.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+bool says_finished(const fs::path& folder) {
+  if (!fs::exists(folder / kFile)) return false;
+  const auto facts = json::parse(files::read(folder / kFile), nullptr, /*allow_exceptions=*/false);
+  return facts.is_object() && facts.contains("status") && facts["status"] == "finished";
+}
+
+}  // namespace stiefel::train

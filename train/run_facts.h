@@ -1,0 +1,25 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "config.h"
+
+/// A run's record, run.json: what was run, by which command, where and when.
+namespace stiefel::train {
+
+/// What every record says. A training run and a measurement add what they found.
+nlohmann::json run_facts(const std::filesystem::path& folder, const std::vector<std::string>& command,
+                         const std::string& started, const Config& config, const c10::Device& device);
+
+void write_run_facts(const std::filesystem::path& folder, const nlohmann::json& facts);
+
+/// Whether the record in the folder says that the run is finished. False where there is none, or none that
+/// can be read.
+bool says_finished(const std::filesystem::path& folder);
+
+}  // namespace stiefel::train
