@@ -18,7 +18,7 @@ using torch::Tensor;
 
 constexpr int64_t kClasses = 4, kSide = 16, kBatch = 64;
 constexpr int kEpochs = 6;
-constexpr double kRate = 0.4, kFreeRate = 0.01;  // the paper's, for Cayley ADAM
+constexpr double kRate = 0.4, kFreeRate = 0.01;  // the paper's 0.4; the rest by ADAM
 
 struct Data {
   Tensor images, labels;
