@@ -17,10 +17,10 @@ void add_unitariness(CLI::App& app) {
       "how unitary a uRNN's matrix stays under s = 0 … 4 rounds and the closed form: the paper's Table 5");
   struct Options {
     train::Config config;
-    int64_t iterations = 100;
-    double lr = 1e-3;
-    double lr_manifold = 0.01;
-    double momentum = 0.9;
+    int64_t iterations = train::kUnitarinessIterations;
+    double lr = train::kUnitarinessRestRate;
+    double lr_manifold = train::kUnitarinessRate;
+    double momentum = train::kUnitarinessMomentum;
   };
   const auto options = std::make_shared<Options>();
   auto& config = options->config;

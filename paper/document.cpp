@@ -62,15 +62,11 @@ class ScaleRuns {
     // Runs are compared by their recipes: the machine that writes the document must not matter.
     Circumstances anywhere;
     anywhere.device = "cpu";
+    const auto use = [this](const RunRecord& record) {
+      if (std::find(used_.begin(), used_.end(), &record) == used_.end()) used_.push_back(&record);
+    };
     for (const auto& cell : experiment.cells) {
-      CellResult result{cell, 0, {}, {}, {}};
-      for (const auto seed : seeds_) {
-        if (!cell.recipe) break;
-        const auto* record = store_.find(run_spec(*cell.recipe, scale_, seed, anywhere));
-        if (!record || !record->finished()) continue;
-        result.measured.push_back({seed, cell.read(*record), provenance(*record), record->epochs});
-        if (std::find(used_.begin(), used_.end(), record) == used_.end()) used_.push_back(record);
-      }
+      auto result = fill_cell(cell, seeds_, store_, scale_, anywhere, use);
       result.wanted = static_cast<int64_t>(result.measured.size());
       results.cells.push_back(std::move(result));
     }
@@ -159,7 +155,8 @@ class Writer {
  private:
   std::string introduction(const std::vector<std::string>& not_run,
                            const std::vector<std::string>& not_computed) const {
-    const auto file = (out_ / "").lexically_normal().parent_path().generic_string() + ".md";
+    const auto folder = (out_ / "").lexically_normal().parent_path();
+    const auto file = (folder.empty() || folder == "." ? "results" : folder.generic_string()) + ".md";
     auto text = fmt::format(
         "# The paper's experiments, run here\n\n"
         "Made from the runs and the kept computations in [{}]({}), and from nothing else, by\n\n"
@@ -220,7 +217,7 @@ class Writer {
   std::string drawings(const Results& results, const Verdict& verdict) {
     const auto& experiment = *results.experiment;
     std::string text;
-    if (experiment.name == "table1" || experiment.name == "table2") {
+    if (experiment.draws_columns) {
       for (const auto& network : experiment.columns()) {
         int64_t runs = 0;
         std::string data;

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "statistics.h"
@@ -12,10 +14,15 @@ namespace stiefel::paper {
 
 namespace {
 
-std::vector<std::string> distinct(const std::vector<Cell>& cells, std::string Cell::*name) {
+const Cell& cell_of(const Cell& cell) { return cell; }
+const Cell& cell_of(const CellResult& result) { return result.cell; }
+
+template <class Cells>
+std::vector<std::string> distinct(const Cells& cells, std::string Cell::*name) {
   std::vector<std::string> names;
-  for (const auto& cell : cells) {
-    if (std::find(names.begin(), names.end(), cell.*name) == names.end()) names.push_back(cell.*name);
+  for (const auto& one : cells) {
+    const auto& text = cell_of(one).*name;
+    if (std::find(names.begin(), names.end(), text) == names.end()) names.push_back(text);
   }
   return names;
 }
@@ -52,6 +59,21 @@ std::string to_string(Verdict::Kind kind) {
   }
   return "open";
 }
+
+std::string to_string(const Verdict& verdict) {
+  return to_string(verdict.kind) + (verdict.why.empty() ? "" : ": " + verdict.why);
+}
+
+double or_worst(double value) {
+  return std::isfinite(value) ? value : std::numeric_limits<double>::infinity();
+}
+
+Verdict diverged(const std::string& ours) {
+  return {Verdict::Kind::kNotBorneOut, fmt::format("{} diverged", ours)};
+}
+
+std::vector<std::string> Results::rows() const { return distinct(cells, &Cell::row); }
+std::vector<std::string> Results::columns() const { return distinct(cells, &Cell::column); }
 
 const CellResult* Results::find(const std::string& row, const std::string& column) const {
   for (const auto& result : cells) {

@@ -83,6 +83,14 @@ struct Verdict {
   std::string why;
 };
 std::string to_string(Verdict::Kind kind);
+std::string to_string(const Verdict& verdict);  ///< with why
+
+/// A rival's loss, error or time as verdicts compare it: where it is not finite the rival diverged, which is
+/// worse than any number.
+double or_worst(double value);
+
+/// The verdict where `ours` diverged: the claim is not borne out.
+Verdict diverged(const std::string& ours);
 
 struct Experiment;
 
@@ -94,6 +102,10 @@ struct Results {
   /// The cell's mean; nothing where it is empty, was not chosen or does not exist.
   std::optional<double> mean(const std::string& row, const std::string& column) const;
   const CellResult* find(const std::string& row, const std::string& column) const;
+
+  /// Of the cells that are here, in their order.
+  std::vector<std::string> rows() const;
+  std::vector<std::string> columns() const;
 };
 
 struct Experiment {
@@ -108,8 +120,9 @@ struct Experiment {
   std::string subject;  ///< what the rows are: method, hidden size …
   std::vector<Cell> cells;
   Axis axis = Axis::kNone;
-  int64_t seeds = 1;     ///< unless the user says otherwise
-  std::string lessened;  ///< of a computation: what is less at a lesser scale; empty where nothing is
+  bool draws_columns = false;  ///< the document draws the training curves of each column's runs
+  int64_t seeds = 1;           ///< unless the user says otherwise
+  std::string lessened;        ///< of a computation: what is less at a lesser scale; empty where nothing is
 
   /// Whether the claim holds, of results at full or short scale. May be empty.
   std::function<Verdict(const Results&)> judge;

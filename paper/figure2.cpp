@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "declarations.h"
@@ -11,40 +12,50 @@ namespace stiefel::paper {
 
 namespace {
 
-using History = std::vector<train::EpochMetrics>;
+double last_loss(const History& epochs) { return epochs.back().train_loss; }
 
-/// The training seconds until the loss is first at the level or below; infinite where it never is.
+/// The training seconds until the loss is first at the level or below; infinite where the run diverged,
+/// whatever it passed before.
 double seconds_to(const History& epochs, double level) {
-  for (const auto& epoch : epochs) {
-    if (epoch.train_loss <= level) return epoch.seconds;
+  if (std::isfinite(last_loss(epochs))) {
+    for (const auto& epoch : epochs) {
+      if (epoch.train_loss <= level) return epoch.seconds;
+    }
   }
   return std::numeric_limits<double>::infinity();
 }
 
-Verdict judge_panel(const Results& results, const std::string& panel) {
-  double level = 0;  // the worst of the last losses: every method gets there
+/// The worst of the last losses: every run that did not diverge gets there.
+double common_level(const Results& results, const std::string& panel) {
+  double level = 0;
   for (const auto& method : all_methods()) {
-    const auto* epochs = history(results, method, panel);
-    if (!epochs) return {Verdict::Kind::kOpen, fmt::format("{} on {} has not been run", method, panel)};
-    level = std::max(level, epochs->back().train_loss);
+    for (const auto* epochs : histories(results, method, panel)) {
+      if (std::isfinite(last_loss(*epochs))) level = std::max(level, last_loss(*epochs));
+    }
   }
+  return level;
+}
+
+Verdict judge_panel(const Results& results, const std::string& panel) {
+  const double level = common_level(results, panel);
+  const auto to_level = [&](const History& epochs) { return seconds_to(epochs, level); };
   for (const auto& ours : {"cayley-sgd", "cayley-adam"}) {
-    const auto& mine = *history(results, ours, panel);
-    const double seconds = seconds_to(mine, level);
-    for (const auto& method : constraining_methods()) {
-      if (method == "cayley-sgd" || method == "cayley-adam") continue;
-      const double theirs = seconds_to(*history(results, method, panel), level);
+    const double end = mean_over_seeds(results, ours, panel, last_loss);
+    if (!std::isfinite(end)) return diverged(fmt::format("{} on {}", ours, panel));
+    const double seconds = mean_over_seeds(results, ours, panel, to_level);
+    for (const auto& rival : rival_methods()) {
+      const double theirs = or_worst(mean_over_seeds(results, rival, panel, to_level));
       if (!(seconds < theirs)) {
         return {Verdict::Kind::kNotBorneOut,
                 fmt::format("{}: a loss of {:.3g} takes {} {:.0f} s, {} {:.0f} s", panel, level, ours,
-                            seconds, method, theirs)};
+                            seconds, rival, theirs)};
       }
     }
     for (const auto& baseline : {"sgd", "adam"}) {
-      const double theirs = history(results, baseline, panel)->back().train_loss;
-      if (!(mine.back().train_loss <= theirs)) {
-        return {Verdict::Kind::kNotBorneOut, fmt::format("{}: {} ends at {:.3g}, {} at {:.3g}", panel, ours,
-                                                         mine.back().train_loss, baseline, theirs)};
+      const double theirs = or_worst(mean_over_seeds(results, baseline, panel, last_loss));
+      if (!(end <= theirs)) {
+        return {Verdict::Kind::kNotBorneOut,
+                fmt::format("{}: {} ends at {:.3g}, {} at {:.3g}", panel, ours, end, baseline, theirs)};
       }
     }
   }
@@ -54,27 +65,19 @@ Verdict judge_panel(const Results& results, const std::string& panel) {
 }  // namespace
 
 Experiment figure2() {
-  auto figure = loss_figure("figure2", all_methods(), Experiment::Axis::kSeconds);
+  auto figure = loss_figure("figure2", all_methods(), Experiment::Axis::kSeconds, judge_panel);
   figure.title = "training loss of WRN-28-10 by seconds";
   figure.claim =
       "Cayley SGD and Cayley ADAM converge the fastest among methods that also address orthonormality, and "
-      "catch "
-      "up with the baselines.";
+      "catch up with the baselines.";
   figure.test =
-      "On both data sets Cayley SGD and Cayley ADAM reach the loss that every method reaches in less time "
-      "than the "
-      "nine other methods that address orthonormality, and end at a loss no higher than SGD's and ADAM's.";
+      "On both data sets Cayley SGD and Cayley ADAM reach the loss that every run reaches, those that "
+      "diverged aside, in less time than the nine other methods that address orthonormality, and end at a "
+      "loss no higher than SGD's and ADAM's: means over the seeds. A method with a run that diverged is "
+      "worse than any without.";
   figure.note =
       "Cells hold the last epoch's training loss; the curves are in the SVG, CSV and JSON. Compare times of "
-      "runs "
-      "from one machine only.";
-  figure.judge = [](const Results& results) -> Verdict {
-    for (const auto& panel : panels()) {
-      const auto verdict = judge_panel(results, panel);
-      if (verdict.kind != Verdict::Kind::kBorneOut) return verdict;
-    }
-    return {Verdict::Kind::kBorneOut, "on both data sets"};
-  };
+      "runs from one machine only.";
   return figure;
 }
 

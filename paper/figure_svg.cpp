@@ -59,9 +59,8 @@ std::string draw_panel(const Results& results, const Verdict& verdict, const std
   }
   y = kBox.bottom + 64;
   if (!with_claim) return drawing.finish(y - 10);
-  for (const auto& text :
-       {"The paper: " + experiment.claim, "Borne out when: " + experiment.test,
-        "Here: " + to_string(verdict.kind) + (verdict.why.empty() ? "" : ", " + verdict.why)}) {
+  for (const auto& text : {"The paper: " + experiment.claim, "Borne out when: " + experiment.test,
+                           "Here: " + to_string(verdict)}) {
     for (const auto& line : wrapped(text, kLineLength)) {
       drawing.text(20, y, "fill=\"#444\"", line);
       y += 16;

@@ -49,14 +49,12 @@ std::string remark(const CellResult& result) { return result.remark; }
 /// The rows and columns as text: for each row a line of ours, the paper's and the difference, and what else
 /// some cell has.
 Grid grid_of(const Results& results) {
-  Experiment shown;
-  for (const auto& result : results.cells) shown.cells.push_back(result.cell);
-  const auto columns = shown.columns();
+  const auto columns = results.columns();
   Grid grid{{results.experiment->subject, ""}};
   grid[0].insert(grid[0].end(), columns.begin(), columns.end());
   const std::pair<const char*, std::string (*)(const CellResult&)> lines[] = {
       {"ours", ours}, {"the paper's", papers}, {"difference", difference}, {"passes", passes}, {"", remark}};
-  for (const auto& row : shown.rows()) {
+  for (const auto& row : results.rows()) {
     bool first = true;
     for (const auto& [name, text] : lines) {
       const auto any = [text = text](const CellResult& result) { return !text(result).empty(); };
@@ -75,16 +73,12 @@ Grid grid_of(const Results& results) {
   return grid;
 }
 
-std::string verdict_text(const Verdict& verdict) {
-  return to_string(verdict.kind) + (verdict.why.empty() ? "" : ": " + verdict.why);
-}
-
 /// The lines under a table: the claim, when it holds, whether it does, and the note.
 std::vector<std::pair<std::string, std::string>> footnotes(const Results& results, const Verdict& verdict) {
   const auto& experiment = *results.experiment;
   return {{"The paper", experiment.claim},
           {"Borne out when", experiment.test},
-          {"Here", verdict_text(verdict)},
+          {"Here", to_string(verdict)},
           {"Note", experiment.note}};
 }
 

@@ -19,7 +19,6 @@ namespace stiefel::paper {
 namespace {
 
 using report::element;
-using report::escape_html;
 
 /// "table1" as Table 1.
 std::string proper_name(const std::string& name) {
@@ -74,17 +73,16 @@ std::string cell_html(const CellResult* result) {
 }
 
 std::string table(const Results& results) {
-  Experiment shown;
-  for (const auto& result : results.cells) shown.cells.push_back(result.cell);
   auto html =
       "<div class=\"scroll snug\" tabindex=\"0\" role=\"region\" aria-label=\"The experiment's table\">\n"
       "<table class=\"results fixed experiment\">\n<thead><tr>" +
       element("th scope=\"col\"", results.experiment->subject);
-  for (const auto& column : shown.columns()) html += element("th scope=\"col\" class=\"number\"", column);
+  const auto columns = results.columns();
+  for (const auto& column : columns) html += element("th scope=\"col\" class=\"number\"", column);
   html += "</tr></thead>\n<tbody>\n";
-  for (const auto& row : shown.rows()) {
+  for (const auto& row : results.rows()) {
     html += "<tr>" + element("th scope=\"row\"", row);
-    for (const auto& column : shown.columns()) html += cell_html(results.find(row, column));
+    for (const auto& column : columns) html += cell_html(results.find(row, column));
     html += "</tr>\n";
   }
   html += "</tbody>\n</table>\n</div>\n";

@@ -105,19 +105,20 @@ std::vector<Job> make_plan(const std::vector<Cell>& cells, int64_t seeds, Scale 
   return jobs;
 }
 
-TimeLeft time_left(const std::vector<Job>& jobs) {
+TimeLeft time_left(const std::vector<Job>& jobs, int64_t at_once) {
   TimeLeft left;
   for (const auto& job : jobs) {
     if (job.state == Job::State::kDone) continue;
     job.seconds ? ++left.known : ++left.unknown;
     left.seconds += job.seconds.value_or(0);
   }
+  left.seconds /= static_cast<double>(std::clamp<int64_t>(left.known, 1, at_once));
   return left;
 }
 
 std::string to_string(const TimeLeft& left) {
   if (left.known + left.unknown == 0) return "nothing is left to run";
-  if (left.known == 0) return fmt::format("time left unknown: no run of these networks is finished");
+  if (left.known == 0) return "time left unknown: no run of these networks is finished";
   const auto known = "about " + train::duration(left.seconds) + " left";
   if (left.unknown == 0) return known;
   return fmt::format("{} for {}, unknown for {} of networks without a finished run", known, left.known,

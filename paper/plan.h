@@ -29,13 +29,14 @@ double epochs_left(const Job& job);
 std::vector<Job> make_plan(const std::vector<Cell>& cells, int64_t seeds, Scale scale,
                            const Circumstances& circumstances, const std::filesystem::path& out);
 
-/// What is left in all, of the jobs whose time is known, and for how many it is not.
+/// What is left in all with so many runs at once, of the jobs whose time is known, and for how many it is
+/// not.
 struct TimeLeft {
   double seconds = 0;
   int64_t known = 0;
   int64_t unknown = 0;
 };
-TimeLeft time_left(const std::vector<Job>& jobs);
+TimeLeft time_left(const std::vector<Job>& jobs, int64_t at_once);
 std::string to_string(const TimeLeft& left);
 
 }  // namespace stiefel::paper

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
-
 namespace stiefel::paper {
 
 Recipe image_recipe(const std::string& method, const std::string& data, const std::string& model) {
@@ -52,7 +50,7 @@ const std::vector<std::string>& main_methods() {
   return four;
 }
 
-std::vector<std::string> constraining_methods() { return {all_methods().begin() + 2, all_methods().end()}; }
+std::vector<std::string> rival_methods() { return {all_methods().begin() + 2, all_methods().end() - 2}; }
 
 Recipe pixel_recipe(const std::string& method, int64_t units) {
   Recipe recipe;

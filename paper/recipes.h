@@ -5,7 +5,7 @@
 
 #include "experiment.h"
 
-/// The recipes that several tables and figures share, at full scale.
+/// What several tables and figures share: the recipes at full scale and the names of the methods.
 namespace stiefel::paper {
 
 /// A network on images by one of the thirteen methods of the paper's Table 3: sgd, adam, so, dso, srip,
@@ -20,8 +20,9 @@ const std::vector<std::string>& all_methods();
 /// The four of Tables 1 and 2: sgd, adam, cayley-sgd, cayley-adam.
 const std::vector<std::string>& main_methods();
 
-/// Those that constrain weights or activations, softly or hard: all but sgd and adam.
-std::vector<std::string> constraining_methods();
+/// The nine others that constrain weights or activations, softly or hard: all but sgd, adam, cayley-sgd and
+/// cayley-adam.
+std::vector<std::string> rival_methods();
 
 /// The full-capacity uRNN with N units on MNIST pixel by pixel, by cayley-closed, cayley-sgd or cayley-adam.
 Recipe pixel_recipe(const std::string& method, int64_t units);

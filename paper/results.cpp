@@ -1,21 +1,28 @@
 #include "results.h"
 
-#include "run_store.h"
-
 namespace stiefel::paper {
+
+CellResult fill_cell(const Cell& cell, const std::set<int64_t>& seeds, const RunStore& store, Scale scale,
+                     const Circumstances& circumstances, const std::function<void(const RunRecord&)>& use) {
+  CellResult result{cell, static_cast<int64_t>(seeds.size()), {}, {}, {}};
+  if (!cell.recipe) return result;
+  for (const auto seed : seeds) {
+    const auto* record = store.find(run_spec(*cell.recipe, scale, seed, circumstances));
+    if (!record || !record->finished()) continue;
+    result.measured.push_back({seed, cell.read(*record), provenance(*record), record->epochs});
+    use(*record);
+  }
+  return result;
+}
 
 Results collect_results(const Experiment& experiment, const std::vector<Cell>& cells, int64_t seeds,
                         Scale scale, const Circumstances& circumstances, const std::filesystem::path& out) {
   Results results{&experiment, scale, {}};
   const RunStore store(out, scale);
+  std::set<int64_t> wanted;
+  for (int64_t seed = 1; seed <= seeds; ++seed) wanted.insert(seed);
   for (const auto& cell : cells) {
-    CellResult result{cell, seeds, {}, {}, {}};
-    for (int64_t seed = 1; cell.recipe && seed <= seeds; ++seed) {
-      const auto* record = store.find(run_spec(*cell.recipe, scale, seed, circumstances));
-      if (!record || !record->finished()) continue;
-      result.measured.push_back({seed, cell.read(*record), provenance(*record), record->epochs});
-    }
-    results.cells.push_back(std::move(result));
+    results.cells.push_back(fill_cell(cell, wanted, store, scale, circumstances, [](const RunRecord&) {}));
   }
   return results;
 }
@@ -33,7 +40,10 @@ Verdict judge(const Results& results) {
   if (results.scale == Scale::kSmoke && !experiment.compute) {
     return {Verdict::Kind::kOpen, "not judged by a stand-in"};
   }
-  return experiment.judge(results);
+  auto verdict = experiment.judge(results);
+  if (verdict.kind == Verdict::Kind::kOpen && results.cells.size() < experiment.cells.size())
+    verdict.why = "--only took some of the cells alone";
+  return verdict;
 }
 
 EpochCount epoch_count(const Cell& cell, Scale scale) {

@@ -1,11 +1,18 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <set>
 
 #include "experiment.h"
 #include "run_spec.h"
+#include "run_store.h"
 
 namespace stiefel::paper {
+
+/// The cell with what the finished runs of these seeds say. `use` hears each of the runs.
+CellResult fill_cell(const Cell& cell, const std::set<int64_t>& seeds, const RunStore& store, Scale scale,
+                     const Circumstances& circumstances, const std::function<void(const RunRecord&)>& use);
 
 /// What the finished runs in OUT/SCALE say about the cells, with seeds 1 … N. Cells without a run are empty.
 Results collect_results(const Experiment& experiment, const std::vector<Cell>& cells, int64_t seeds,

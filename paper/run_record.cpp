@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 #include <stdexcept>
+#include <tuple>
 
 #include "files/files.h"
 
@@ -12,10 +14,45 @@ namespace stiefel::paper {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-bool RunRecord::finished() const {
-  return facts.value("status", std::string()) == "finished" &&
-         (!epochs.empty() || facts.contains("unitariness"));
+namespace {
+
+[[noreturn]] void fail(const fs::path& file, const std::string& what) {
+  throw std::runtime_error(
+      fmt::format("{}: {}; restore it from a copy or move the run away", file.string(), what));
 }
+
+json parse(const std::string& text, const fs::path& file) {
+  auto parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) fail(file, "broken JSON");
+  return parsed;
+}
+
+/// What is read from a record later on is of the type that it is read as.
+void check_types(const json& facts, const fs::path& file) {
+  using Type = bool (json::*)() const noexcept;
+  const std::tuple<const char*, Type, const char*> expected[] = {
+      {"status", &json::is_string, "a string"},    {"device", &json::is_string, "a string"},
+      {"seconds", &json::is_number, "a number"},   {"versions", &json::is_object, "an object"},
+      {"hardware", &json::is_object, "an object"}, {"unitariness", &json::is_object, "an object"}};
+  for (const auto& [name, is_right, type] : expected) {
+    const auto found = facts.find(name);
+    if (found != facts.end() && !((*found).*is_right)())
+      fail(file, fmt::format("{} is {}, not {}", name, found->dump(), type));
+  }
+}
+
+/// Whether nothing in the last `patience` epochs was better than before them, by what the trainer goes by.
+bool has_stalled(const std::vector<train::EpochMetrics>& epochs, int64_t patience) {
+  if (patience <= 0 || epochs.empty()) return false;
+  const auto best = std::min_element(epochs.begin(), epochs.end(), [](const auto& a, const auto& b) {
+    return a.validation_error.value_or(a.test_error) < b.validation_error.value_or(b.test_error);
+  });
+  return epochs.back().epoch - best->epoch >= patience;
+}
+
+}  // namespace
+
+bool RunRecord::finished() const { return facts.value("status", std::string()) == "finished"; }
 
 std::optional<RunRecord> read_run(const fs::path& folder) {
   const auto config = folder / "config.toml";
@@ -25,21 +62,26 @@ std::optional<RunRecord> read_run(const fs::path& folder) {
   record.folder = folder;
   record.config = train::config_from_toml(files::read(config), config.string());
   record.config.resolve();
-  const auto parse = [](const std::string& text, const fs::path& file) {
-    auto parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!parsed.is_object()) {
-      throw std::runtime_error(
-          fmt::format("{}: broken JSON; restore it from a copy or move the run away", file.string()));
-    }
-    return parsed;
-  };
   record.facts = parse(files::read(facts), facts);
+  check_types(record.facts, facts);
   const auto metrics = folder / "metrics.jsonl";
   if (fs::exists(metrics)) {
     std::istringstream lines(files::read(metrics));
     for (std::string line; std::getline(lines, line);) {
-      if (!line.empty()) record.epochs.push_back(parse(line, metrics).get<train::EpochMetrics>());
+      if (line.empty()) continue;
+      try {
+        record.epochs.push_back(parse(line, metrics).get<train::EpochMetrics>());
+      } catch (const json::exception& error) {
+        fail(metrics, error.what());
+      }
     }
+  }
+  const bool measures = record.facts.contains("unitariness");
+  const auto last = record.epochs.empty() ? 0 : record.epochs.back().epoch;
+  if (record.finished() && !measures && last < record.config.epochs &&
+      !has_stalled(record.epochs, record.config.patience)) {
+    fail(metrics,
+         fmt::format("ends at epoch {} of {}, but run.json says finished", last, record.config.epochs));
   }
   return record;
 }

@@ -24,7 +24,7 @@ struct RunRecord {
 };
 
 /// Reads a run's folder; nothing where it is not a run's (it lacks config.toml or run.json). Throws
-/// std::runtime_error naming the file that is damaged.
+/// std::runtime_error naming the file that is damaged, or cut: a finished run has all its epochs.
 std::optional<RunRecord> read_run(const std::filesystem::path& folder);
 
 /// Where a run's numbers come from: command, commit, hardware, LibTorch, seed, seconds, date, folder.

@@ -48,9 +48,7 @@ std::string stand_in_data(const train::Config& config, const std::string& data_d
 }
 
 std::string unitariness_name(const UnitarinessPart& part) {
-  const char* form = part.form == train::CayleyForm::kPrinted    ? "printed"
-                     : part.form == train::CayleyForm::kReleased ? "released"
-                                                                 : "polished";
+  const auto form = train::short_name(part.form);
   return part.closed ? fmt::format("{}-closed", form) : fmt::format("{}-s{}", form, part.rounds);
 }
 

@@ -1,6 +1,6 @@
 #include "runner.h"
 
-#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "data/catalogue.h"
 #include "data/places.h"
@@ -19,6 +20,7 @@
 #include "train/device.h"
 #include "train/display.h"
 #include "train/interrupt.h"
+#include "train/run_facts.h"
 #include "train/system.h"
 #include "train/trainer.h"
 
@@ -125,25 +127,12 @@ int measure_one(const Job& job, const train::Config& config, const std::vector<s
   found["last"] = finite(cells[0].last);
   found["turn"] = finite(cells[0].turn);
   found["loss"] = finite(cells[0].loss);
-  const nlohmann::json record{{"name", job.folder.filename().string()},
-                              {"command", command},
-                              {"commit", train::commit()},
-                              {"status", "finished"},
-                              {"started", started},
-                              {"seconds", cells[0].seconds},
-                              {"seed", config.seed},
-                              {"task", config.task},
-                              {"data", config.task_name()},
-                              {"model", config.model},
-                              {"optim", config.method_name()},
-                              {"device", train::choose_device(config.device).str()},
-                              {"precision", "fp32"},
-                              {"threads", at::get_num_threads()},
-                              {"hardware", train::hardware_facts()},
-                              {"versions", train::version_facts()},
-                              {"unitariness", found}};
+  const auto device = train::choose_device(config.device);
+  auto facts = train::run_facts(job.folder, command, started, config, device);
+  facts.update(
+      {{"status", "finished"}, {"seconds", cells[0].seconds}, {"precision", "fp32"}, {"unitariness", found}});
   files::write(job.folder / "config.toml", train::to_toml(config));
-  files::write(job.folder / "run.json", record.dump(2) + "\n");
+  train::write_run_facts(job.folder, facts);
   return 0;
 }
 
@@ -159,52 +148,79 @@ void check_data(const std::vector<Job>& jobs) {
   }
 }
 
-int run_jobs(std::vector<Job>& jobs, const fs::path& out, Scale scale,
-             const std::vector<std::string>& command, const std::function<void(const std::string&)>& say) {
-  const train::InterruptGuard interrupts;
-  int64_t number = 0;
-  for (auto& job : jobs) {
-    if (const int signal = train::InterruptGuard::signal(); signal != 0) return signal;
-    ++number;
-    if (job.state == Job::State::kDone) continue;
-    const auto lock = take_folder(job);
-    if (!lock) {
-      say(fmt::format("run {} of {}: {} is being run by another command", number, jobs.size(),
-                      job.spec.name));
+namespace {
+
+/// The config as it is run here: what a device and a scale ask for.
+train::Config config_here(const Job& job, const fs::path& out, Scale scale) {
+  auto config = job.spec.config;
+  if (train::choose_device(config.device).is_cuda()) {
+    config.checkpoint_every = std::max<int64_t>(1, config.epochs / kCheckpoints);
+  }
+  if (scale == Scale::kSmoke && config.needs_data()) {
+    const auto little = out / to_string(scale) / "data";
+    provide_smoke_data(config.data, config.data_dir, little);
+    config.data_dir = little.string();
+  }
+  return config;
+}
+
+/// A run that was timed from its beginning tells how long others of its network may take: those of which
+/// nothing is known as long, those that were guessed at longer or shorter than guessed as this one was.
+void learn_time(std::vector<Job>& jobs, const Job& timed, double seconds) {
+  for (auto& other : jobs) {
+    if (other.state != Job::State::kMissing || other.spec.config.model != timed.spec.config.model) continue;
+    if (!other.seconds) {
+      other.seconds = seconds;
+    } else if (other.rough && timed.seconds.value_or(0) > 0) {
+      *other.seconds *= seconds / *timed.seconds;
+    } else {
       continue;
     }
-    look_again(job);
+    other.rough = false;
+  }
+}
+
+}  // namespace
+
+Outcome run_jobs(std::vector<Job>& jobs, int64_t at_once, const fs::path& out, Scale scale,
+                 const std::vector<std::string>& command,
+                 const std::function<void(const std::string&)>& say) {
+  const train::InterruptGuard interrupts;
+  Outcome outcome;
+  int64_t number = 0;
+  for (auto& job : jobs) {
+    if (outcome.signal = train::InterruptGuard::signal(); outcome.signal != 0) return outcome;
+    ++number;
     if (job.state == Job::State::kDone) continue;
-    look_around(jobs);
-    say(fmt::format("run {} of {}: {} ({}); {}", number, jobs.size(), job.spec.name, to_string(scale),
-                    to_string(time_left(jobs))));
-    check_folder(job);
-    auto config = job.spec.config;
-    if (train::choose_device(config.device).is_cuda()) {
-      config.checkpoint_every = std::max<int64_t>(1, config.epochs / kCheckpoints);
-    }
-    if (scale == Scale::kSmoke && config.needs_data()) {
-      const auto little = out / to_string(scale) / "data";
-      provide_smoke_data(config.data, config.data_dir, little);
-      config.data_dir = little.string();
-    }
-    const auto start = std::chrono::steady_clock::now();
-    const int signal =
-        job.spec.unitariness ? measure_one(job, config, command) : train_one(job, config, command, say);
-    if (signal != 0) return signal;
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const bool whole = job.state == Job::State::kMissing;
-    job.state = Job::State::kDone;
-    // The first run of a network tells how long the others may take.
-    for (auto& other : jobs) {
-      if (whole && other.state == Job::State::kMissing && (!other.seconds || other.rough) &&
-          other.spec.config.model == config.model) {
-        other.seconds = seconds;
-        other.rough = false;
+    const auto title = fmt::format("run {} of {}: {}", number, jobs.size(), job.spec.name);
+    try {
+      const auto lock = take_folder(job);
+      if (!lock) {
+        say(title + " is being run by another command");
+        continue;
       }
+      look_again(job);
+      if (job.state == Job::State::kDone) continue;
+      look_around(jobs);
+      say(fmt::format("{} ({}); {}", title, to_string(scale), to_string(time_left(jobs, at_once))));
+      check_folder(job);
+      const auto config = config_here(job, out, scale);
+      const auto start = std::chrono::steady_clock::now();
+      outcome.signal =
+          job.spec.unitariness ? measure_one(job, config, command) : train_one(job, config, command, say);
+      if (outcome.signal != 0) return outcome;
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      if (std::exchange(job.state, Job::State::kDone) == Job::State::kMissing)
+        learn_time(jobs, job, took.count());
+    } catch (const std::invalid_argument&) {
+      throw;  // what was asked for is wrong, and would be for the others
+    } catch (const std::exception& error) {
+      const auto* torch = dynamic_cast<const c10::Error*>(&error);
+      say(fmt::format("{} failed: {}", title, torch ? torch->what_without_backtrace() : error.what()));
+      outcome.failed.push_back(job.spec.name);
     }
   }
-  return 0;
+  return outcome;
 }
 
 }  // namespace stiefel::paper

@@ -65,14 +65,13 @@ Experiment theorem1() {
   theorem.name = "theorem1";
   theorem.title = "the order of the iterates' error in the step α";
   theorem.claim =
-      "The iteration converges to the closed-form Cayley transform, with an error of order α^(2+s) after s "
-      "rounds.";
+      "The iteration converges to the closed-form Cayley transform, with an error of order α^(2+s) "
+      "after s rounds.";
   theorem.test = fmt::format("The fitted exponent is within {} of 2 + s, for s = 0 … 3.", kTolerance);
   theorem.note =
       "Least squares in log-log over nine steps with α‖W‖ from 0.3 to 0.03, double precision, random points "
-      "of the "
-      "manifold of 40×6 matrices, against a dense n×n solve. The paper writes o(·) where its proof shows "
-      "O(·).";
+      "of the manifold of 40×6 matrices, against a dense n×n solve. The paper writes o(·) where its proof "
+      "shows O(·).";
   theorem.subject = "rounds";
   theorem.seeds = 5;
   for (int64_t s = 0; s <= 3; ++s) {

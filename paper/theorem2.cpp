@@ -75,14 +75,13 @@ Experiment theorem2() {
   theorem.claim =
       "With α = min{(1 − β)/L, A/√(t + 1)}, min over k ≤ t of E‖∇f(X_k)‖² decays as 1/√(t + 1) or faster.";
   theorem.test =
-      "With A = 0.05 the fitted slope in log-log, and its whole 95 % interval over the seeds, is at −0.5 or "
-      "steeper.";
+      "With A = 0.05 the fitted slope in log-log, and its whole 95 % interval over the seeds, is at −0.5 "
+      "or steeper.";
   theorem.note =
       "Stochastic PCA on 12×3 matrices, batch 8, β = 0.9, t = 64, 128, … 8192 (short 4096, smoke 1024); E is "
       "the mean over the seeds, the interval a bootstrap over them. A = 0.2 is shown and not judged: there "
-      "the "
-      "minimum is the noise that a constant step leaves, nearly proportional to α, so that its slope is near "
-      "−0.5 on either side.";
+      "the minimum is the noise that a constant step leaves, nearly proportional to α, so that its slope is "
+      "near −0.5 on either side.";
   theorem.subject = "constant";
   theorem.seeds = 32;
   theorem.lessened = "fewer iterations t than at full scale";

@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <thread>
 
@@ -30,7 +32,7 @@ pid_t start(const std::vector<std::string>& arguments, const std::filesystem::pa
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   // A group of its own: Ctrl-C reaches us alone, and we pass it on once.
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -55,15 +57,29 @@ pid_t start(const std::vector<std::string>& arguments, const std::filesystem::pa
 Workers::Workers(int64_t count, const std::vector<std::string>& arguments,
                  const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
-  for (int64_t i = 1; i <= count; ++i) {
-    const auto log = folder / fmt::format("worker-{}.log", i);
-    workers_.push_back({start(arguments, log), log});
+  auto words = arguments;
+  words.insert(words.end(), {kOption, std::to_string(getpid())});
+  try {
+    for (int64_t i = 1; i <= count; ++i) {
+      const auto log = folder / fmt::format("worker-{}.log", i);
+      workers_.push_back({start(words, log), log});
+    }
+  } catch (...) {
+    end();
+    throw;
   }
 }
 
-Workers::~Workers() {
+Workers::~Workers() { end(); }
+
+void Workers::end() {
   stop(SIGTERM);
   while (left() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+void Workers::follow(int64_t starter) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != starter) raise(SIGTERM);  // it has ended before we could ask
 }
 
 int64_t Workers::left() {

@@ -14,8 +14,15 @@ namespace stiefel::paper {
 /// that several runs share a machine.
 class Workers {
  public:
-  /// Starts `count` of them with these arguments, the program's own name not among them. What they say goes
-  /// to FOLDER/worker-1.log and so on. Throws std::system_error where one cannot be started.
+  /// The hidden option that a worker is started with; its value is the process that started it.
+  static constexpr const char* kOption = "--worker";
+
+  /// In a worker: makes sure that it is asked to stop when the process that started it ends, however it ends.
+  static void follow(int64_t starter);
+
+  /// Starts `count` of them with these arguments, the program's own name not among them, and after them the
+  /// option that follow() is about. What they say is added to FOLDER/worker-1.log and so on. Throws
+  /// std::system_error where one cannot be started.
   Workers(int64_t count, const std::vector<std::string>& arguments, const std::filesystem::path& folder);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -35,6 +42,7 @@ class Workers {
   };
   int64_t left();
   void stop(int signal);
+  void end();
 
   std::vector<Worker> workers_;
 };

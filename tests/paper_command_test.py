@@ -34,21 +34,46 @@ class Paper(CommandTest):
         self.assertEqual(result["scale"], "smoke")
         return result, {(cell["row"], cell["column"]): cell for cell in result["cells"]}
 
-    def test_a_damaged_run_stops_no_other(self):
-        self.paper("table1", "--only", "sgd,", out="damaged")
-        whole = self.folder("damaged", "sgd")
-        broken = whole.replace("-sgd-1", "-cayley-adam-1")  # the last of the four
-        os.makedirs(broken)
-        for name in ("config.toml", "metrics.jsonl"):
-            with open(f"{whole}/{name}") as source, open(f"{broken}/{name}", "w") as target:
-                target.write(source.read())
-        with open(broken + "/run.json", "w") as target:
-            target.write('{"status":')
-        stopped = self.paper("table1", out="damaged", status=1)
-        self.assertIn(broken.split("/")[-1] + "/run.json: broken JSON; restore it", stopped.stderr)
-        for method in ("adamw", "cayley-sgd"):
-            with open(self.folder("damaged", method) + "/run.json") as file:
-                self.assertEqual(json.load(file)["status"], "finished")
+    def test_damaged_runs_stop_no_other(self):
+        _, cells = self.cells("table1", "--only", "cayley-adam,", out="damaged")
+        whole = self.folder("damaged", "cayley-adam")
+        damage = {"sgd": '{"status":', "adamw": '{"status": null}'}
+        for method, facts in damage.items():
+            broken = whole.replace("-cayley-adam-1", f"-{method}-1")
+            shutil.copytree(whole, broken)
+            write_text(broken + "/run.json", facts)
+        done = self.paper("table1", out="damaged", status=1)
+        self.assertIn("-sgd-1/run.json: broken JSON; restore it", done.stderr)
+        self.assertIn("-adamw-1/run.json: status is null, not a string; restore it", done.stderr)
+        self.assertRegex(done.stderr.splitlines()[-1], "-sgd-1, .*-adamw-1: failed, as said above")
+        self.assertIn("cayley-sgd", done.stdout)  # the table is shown all the same
+        facts = json.loads(read_text(self.folder("damaged", "cayley-sgd") + "/run.json"))
+        self.assertEqual(facts["status"], "finished")
+        for method, facts in damage.items():
+            self.assertEqual(read_text(self.folder("damaged", method) + "/run.json"), facts)
+
+    def test_a_half_copied_run_does_not_count(self):
+        self.paper("table1", "--only", "sgd,", out="cut")
+        folder = self.folder("cut", "sgd")
+        write_text(folder + "/metrics.jsonl", "")
+        done = self.paper("table1", "--only", "sgd,", "--show", out="cut")
+        self.assertIn("metrics.jsonl: ends at epoch 0 of 1, but run.json says finished", done.stderr)
+        self.assertNotIn("difference", done.stdout)
+
+    def test_a_run_that_failed_at_its_last_word_is_finished_by_the_next(self):
+        self.paper("table1", "--only", "sgd,", out="last")
+        folder = self.folder("last", "sgd")
+        before = self.metrics(os.path.relpath(folder, self.root))
+        facts = json.loads(read_text(folder + "/run.json"))
+        write_text(folder + "/run.json", json.dumps({**facts, "status": "running"}))
+        _, cells = self.cells("table1", "--only", "sgd,vgg-13", out="last")
+        self.assertEqual(len(cells["sgd", "vgg-13"]["runs"]), 1)
+        self.assertEqual(json.loads(read_text(folder + "/run.json"))["status"], "finished")
+        self.assertEqual(self.metrics(os.path.relpath(folder, self.root)), before)
+        # The same of `resume`.
+        write_text(folder + "/run.json", json.dumps({**facts, "status": "running"}))
+        self.run_command("resume", folder)
+        self.assertEqual(json.loads(read_text(folder + "/run.json"))["status"], "finished")
 
     def test_table1_end_to_end(self):
         dry = self.paper("table1", "--dry-run", out="one")
@@ -103,6 +128,9 @@ class Paper(CommandTest):
         svg = read_text(self.root + "/one/smoke/figure1-cifar10.svg")
         self.assertIn(SMOKE, svg)
         self.assertIn("top two fastest", svg)
+        # Of some cells alone it is not drawn over the whole.
+        self.paper("figure1", "--only", "sgd,cifar10", "--show", out="one")
+        self.assertEqual(read_text(self.root + "/one/smoke/figure1-cifar10.svg"), svg)
         # The list has counted.
         listed = self.run_command("paper", "list", "--out", "one").stdout
         self.assertRegex(listed, r"table1 +4 of 4 +0 of 24 +0 of 24")
@@ -154,6 +182,8 @@ class Paper(CommandTest):
         self.assertEqual([len(cell["runs"]) for cell in cells.values()], [1] * 4)
         logs = sorted(glob.glob(self.root + "/jobs/smoke/worker-*.log"))
         self.assertEqual([os.path.basename(log) for log in logs], ["worker-1.log", "worker-2.log"])
+        commands = [cell["runs"][0]["provenance"]["command"] for cell in cells.values()]
+        self.assertTrue(all("--worker" not in command and "paper" in command for command in commands), commands)
         # The same numbers as one after the other, whoever ran them.
         _, alone = self.cells("table1", "--only", ",vgg-13", "--threads", "1", out="alone")
         for key, cell in cells.items():
@@ -177,6 +207,19 @@ class Paper(CommandTest):
         _, errors = child.communicate(timeout=60)
         self.assertEqual(child.returncode, 143, errors)
         self.assertIn("goes on from there", errors)
+        self.assertIn("stopped by SIGTERM", read_text(log))
+        # And where this one is killed outright, they do not go on alone, nor keep its output open.
+        os.remove(log)
+        child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True)
+        until = time.time() + 60
+        while not (os.path.exists(log) and os.path.getsize(log)) and child.poll() is None and time.time() < until:
+            time.sleep(0.01)
+        child.kill()
+        child.communicate(timeout=60)
+        until = time.time() + 60
+        while "stopped by SIGTERM" not in read_text(log) and time.time() < until:
+            time.sleep(0.01)
         self.assertIn("stopped by SIGTERM", read_text(log))
 
     def test_the_other_tables(self):

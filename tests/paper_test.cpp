@@ -132,7 +132,7 @@ TEST(Declarations, AreComplete) {
     }
   }
   EXPECT_EQ(all_methods().size(), 13u);
-  EXPECT_EQ(constraining_methods().size(), 11u);
+  EXPECT_EQ(rival_methods().size(), 9u);
   try {
     find_experiment("table6");
     FAIL();
@@ -209,6 +209,7 @@ class Folder : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   /// A run as another machine would have left it.
+  /// The last epochs of a run, as many as losses.
   void write_run(const fs::path& folder, const train::Config& config, const std::string& status,
                  const std::vector<double>& losses = {1, 0.5}) {
     fs::create_directories(folder);
@@ -226,7 +227,7 @@ class Folder : public ::testing::Test {
     std::vector<train::EpochMetrics> history;
     for (size_t i = 0; i < losses.size(); ++i) {
       train::EpochMetrics epoch;
-      epoch.epoch = static_cast<int64_t>(i) + 1;
+      epoch.epoch = config.epochs + 1 + static_cast<int64_t>(i) - static_cast<int64_t>(losses.size());
       epoch.step = 390 * epoch.epoch;
       epoch.train_loss = losses[i];
       epoch.test_error = 7 - static_cast<double>(i);
@@ -274,7 +275,12 @@ TEST_F(Folder, CopiedRunsCountWhereTheirRecipeMatches) {
   EXPECT_EQ(jobs[1].state, Job::State::kMissing) << "the second seed";
   ASSERT_TRUE(jobs[1].seconds) << "from the finished runs of vgg-13";
   EXPECT_DOUBLE_EQ(*jobs[1].seconds, 200 * 5);
-  EXPECT_NE(to_string(time_left(jobs)).find("16 min 40 s"), std::string::npos) << to_string(time_left(jobs));
+  EXPECT_NE(to_string(time_left(jobs, 2)).find("16 min 40 s"), std::string::npos)
+      << "one run, whoever runs it";
+  jobs = make_plan(cells, 4, Scale::kFull, like_there, folder_);
+  EXPECT_DOUBLE_EQ(time_left(jobs, 1).seconds, 3 * 200 * 5);
+  EXPECT_DOUBLE_EQ(time_left(jobs, 2).seconds, 1.5 * 200 * 5);
+  EXPECT_DOUBLE_EQ(time_left(jobs, 8).seconds, 200 * 5);
 
   const auto results = collect_results(named("table1"), cells, 2, Scale::kFull, {}, folder_);
   ASSERT_EQ(results.cells[0].measured.size(), 1u);
@@ -288,6 +294,31 @@ TEST_F(Folder, CopiedRunsCountWhereTheirRecipeMatches) {
 
   files::write(folder_ / "full" / "from the other machine" / "run.json", "{\"status\": ");
   EXPECT_EQ(RunStore(folder_, Scale::kFull).complaints().size(), 1u);
+}
+
+TEST_F(Folder, AFinishedRunHasAllItsEpochs) {
+  auto config = run_spec(pixel_recipe("cayley-sgd", 116), Scale::kFull, 1, {}).config;
+  const auto finished = [&](int64_t patience, int64_t epochs) {
+    auto changed = config;
+    changed.patience = patience;
+    write_run(folder_ / "run", changed, "finished", {3, 2, 1});  // better in each
+    changed.epochs = epochs;
+    files::write(folder_ / "run" / "config.toml", train::to_toml(changed));
+    return read_run(folder_ / "run")->finished();
+  };
+  EXPECT_TRUE(finished(0, config.epochs));
+  EXPECT_THROW(finished(0, config.epochs + 1), std::runtime_error);
+  EXPECT_THROW(finished(2, config.epochs + 1), std::runtime_error) << "the last epoch was the best";
+  // Stopped early: nothing bettered the first of the three.
+  config.patience = 2;
+  write_run(folder_ / "run", config, "finished", {1, 1, 1});
+  auto lines = files::read(folder_ / "run" / "metrics.jsonl");
+  for (const char* error : {"6.0", "5.0"})
+    lines.replace(lines.find("\"test_error\":" + std::string(error)), 16, "\"test_error\":8.0");
+  files::write(folder_ / "run" / "metrics.jsonl", lines);
+  config.epochs += 10;
+  files::write(folder_ / "run" / "config.toml", train::to_toml(config));
+  EXPECT_TRUE(read_run(folder_ / "run")->finished());
 }
 
 TEST_F(Folder, ReadingsAreTheStatedOnes) {
