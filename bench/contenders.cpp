@@ -67,16 +67,16 @@ Contender soft(const char* name, Penalty kind, const char* operations) {
 }
 
 /// The operations of a retraction's step without momentum and with it, where that makes more.
-struct Operations {
-  Operations(const char* both) : bare(both), moving(both) {}
-  Operations(const char* without, const char* with) : bare(without), moving(with) {}
+struct StepWork {
+  StepWork(const char* both) : bare(both), moving(both) {}
+  StepWork(const char* without, const char* with) : bare(without), moving(with) {}
   const char* bare;
   const char* moving;
 };
 
 /// Bare, as in the paper's table, and with Cayley SGD's momentum, which is the fair comparison.
 template <class Retraction>
-void add_retraction(std::vector<Contender>& all, const std::string& name, const Operations& operations,
+void add_retraction(std::vector<Contender>& all, const std::string& name, const StepWork& operations,
                     const std::string& lacks, Retraction policy = {}) {
   const auto begin = [policy](double momentum) {
     return [policy, momentum](const Subject& subject, const at::Device& device) {
@@ -143,7 +143,7 @@ std::vector<Contender> make_contenders() {
   add_retraction<Qr>(all, "cholesky-qr", "7np² + ⅓p³", "", {Qr::By::kCholesky});
   add_retraction<WenYin>(all, "wen-yin", {"10np² + 19p³", "12np² + 21p³"}, kNoRepair);
   add_retraction<CayleyClosed>(all, "cayley-closed", {"⅔n³ + 6n²p + 4np²", "⅔n³ + 6n²p + 6np²"}, kNoRepair);
-  add_retraction<CayleyExact>(all, "cayley-exact", "12np² + 7p³", "");
+  add_retraction<CayleyExact>(all, "cayley-exact", "12np² + 6p³", "");
   all.push_back(parametrised("matrix-exp", Parametrisation::kMatrixExp, "n×n exponential, twice", false));
   all.push_back(parametrised("cayley", Parametrisation::kCayley, "n×n solve, twice", false));
   all.push_back(parametrised("householder", Parametrisation::kHouseholder, "4np², then backward", false));

@@ -13,22 +13,24 @@ namespace {
 
 // A callback has no argument for its owner.
 thread_local Operations* counting = nullptr;
+thread_local const void* next_panel = nullptr;
 
+/// A Gram matrix may come in panels: its first rows times all, then the next rows times the rest, and so on.
+/// The first stands for the whole; another is known by where it starts.
 void add_product(const at::Tensor& a, const at::Tensor& b) {
-  const double operations = 2.0 * static_cast<double>(a.size(0)) *
-                            static_cast<double>(a.size(1) * a.size(2)) * static_cast<double>(b.size(2));
+  const double batch = static_cast<double>(a.size(0));
+  const double operations =
+      2.0 * batch * static_cast<double>(a.size(1) * a.size(2)) * static_cast<double>(b.size(2));
   counting->executed += operations;
-  if (!a.is_alias_of(b) || a.size(1) == b.size(2)) {
-    // The last panel of a Gram matrix is square too, but does not start where the matrix does.
-    if (!a.is_alias_of(b) || a.storage_offset() == 0) counting->nominal += operations;
+  if (!a.is_alias_of(b)) {
+    counting->nominal += operations;
     return;
   }
-  // A panel of a Gram matrix: its first rows times all, then the next rows times the rest, and so on. The
-  // first, which starts where the matrix does, stands for the whole.
-  const double rows = static_cast<double>(b.size(2));
-  if (a.storage_offset() == 0) {
-    counting->nominal += 2.0 * static_cast<double>(a.size(0) * a.size(2)) * rows * rows;
-  }
+  const auto* start = static_cast<const char*>(a.data_ptr());
+  const auto rows = static_cast<double>(b.size(2));
+  if (start != next_panel) counting->nominal += 2.0 * batch * static_cast<double>(a.size(2)) * rows * rows;
+  const bool last = a.size(1) == b.size(2);
+  next_panel = last ? nullptr : start + a.size(1) * a.stride(1) * static_cast<int64_t>(a.element_size());
 }
 
 void add_solve(const at::Tensor& a, double right_sides) {
@@ -38,8 +40,16 @@ void add_solve(const at::Tensor& a, double right_sides) {
   counting->executed += operations;
 }
 
+// LibTorch 1 inverts by a solve, which is heard too and must not count again.
+thread_local bool inverting = false;
+
+struct Inverting : at::ObserverContext {
+  Inverting() { inverting = true; }
+  ~Inverting() override { inverting = false; }
+};
+
 std::unique_ptr<at::ObserverContext> observe(const at::RecordFunction& call) {
-  if (counting == nullptr) return nullptr;
+  if (counting == nullptr || inverting) return nullptr;
   const std::string name = call.name();
   const auto inputs = call.inputs();
   if (name == "aten::bmm") {
@@ -49,6 +59,7 @@ std::unique_ptr<at::ObserverContext> observe(const at::RecordFunction& call) {
   } else if (name == "aten::linalg_inv_ex") {
     const auto a = inputs[0].toTensor();
     add_solve(a, 2.0 / 3 * static_cast<double>(a.size(-1)));  // an inverse takes 2n³ in all
+    return std::make_unique<Inverting>();
   } else if (name == "aten::linalg_solve_ex") {
     add_solve(inputs[0].toTensor(), static_cast<double>(inputs[1].toTensor().size(-1)));
   }
