@@ -1,4 +1,3 @@
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "command.h"
+#include "train/message.h"
 #include "train/system.h"
 
 namespace {
@@ -63,13 +63,11 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const Exit& exit) {
     return exit.status;
-  } catch (const c10::Error& error) {
-    fmt::print(stderr, "stiefel: {}\n", error.what_without_backtrace());
   } catch (const std::invalid_argument& error) {
     fmt::print(stderr, "stiefel: {}\n", error.what());
     return 2;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "stiefel: {}\n", error.what());
+    fmt::print(stderr, "stiefel: {}\n", stiefel::train::message_of(error));
   }
   return 1;
 }

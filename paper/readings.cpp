@@ -35,13 +35,7 @@ double iteration_seconds(const RunRecord& run) {
 }
 
 double accuracy_by_validation(const RunRecord& run) {
-  if (run.epochs.empty()) return kNone;
-  const auto error = [](const train::EpochMetrics& epoch) {
-    return epoch.validation_error.value_or(epoch.test_error);
-  };
-  const auto best = std::min_element(run.epochs.begin(), run.epochs.end(),
-                                     [&](const auto& a, const auto& b) { return error(a) < error(b); });
-  return 100 - best->test_error;
+  return run.epochs.empty() ? kNone : 100 - run.best_epoch().test_error;
 }
 
 double mean_defect(const RunRecord& run) {

@@ -41,18 +41,21 @@ void check_types(const json& facts, const fs::path& file) {
   }
 }
 
-/// Whether nothing in the last `patience` epochs was better than before them, by what the trainer goes by.
-bool has_stalled(const std::vector<train::EpochMetrics>& epochs, int64_t patience) {
-  if (patience <= 0 || epochs.empty()) return false;
-  const auto best = std::min_element(epochs.begin(), epochs.end(), [](const auto& a, const auto& b) {
-    return a.validation_error.value_or(a.test_error) < b.validation_error.value_or(b.test_error);
-  });
-  return epochs.back().epoch - best->epoch >= patience;
+/// Whether nothing in the last `patience` epochs was better than before them.
+bool has_stalled(const RunRecord& run) {
+  const auto patience = run.config.patience;
+  return patience > 0 && !run.epochs.empty() && run.epochs.back().epoch - run.best_epoch().epoch >= patience;
 }
 
 }  // namespace
 
 bool RunRecord::finished() const { return facts.value("status", std::string()) == "finished"; }
+
+const train::EpochMetrics& RunRecord::best_epoch() const {
+  return *std::min_element(epochs.begin(), epochs.end(), [](const auto& a, const auto& b) {
+    return a.deciding_error() < b.deciding_error();
+  });
+}
 
 std::optional<RunRecord> read_run(const fs::path& folder) {
   const auto config = folder / "config.toml";
@@ -78,8 +81,7 @@ std::optional<RunRecord> read_run(const fs::path& folder) {
   }
   const bool measures = record.facts.contains("unitariness");
   const auto last = record.epochs.empty() ? 0 : record.epochs.back().epoch;
-  if (record.finished() && !measures && last < record.config.epochs &&
-      !has_stalled(record.epochs, record.config.patience)) {
+  if (record.finished() && !measures && last < record.config.epochs && !has_stalled(record)) {
     fail(metrics,
          fmt::format("ends at epoch {} of {}, but run.json says finished", last, record.config.epochs));
   }

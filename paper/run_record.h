@@ -20,6 +20,8 @@ struct RunRecord {
   std::vector<train::EpochMetrics> epochs;
 
   bool finished() const;
+  /// The first with the least deciding error; there must be epochs.
+  const train::EpochMetrics& best_epoch() const;
   std::string device() const { return facts.value("device", std::string()); }
 };
 

@@ -1,6 +1,5 @@
 #include "runner.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,6 +19,7 @@
 #include "train/device.h"
 #include "train/display.h"
 #include "train/interrupt.h"
+#include "train/message.h"
 #include "train/run_facts.h"
 #include "train/system.h"
 #include "train/trainer.h"
@@ -136,20 +136,6 @@ int measure_one(const Job& job, const train::Config& config, const std::vector<s
   return 0;
 }
 
-}  // namespace
-
-void check_data(const std::vector<Job>& jobs) {
-  std::set<std::string> checked;
-  for (const auto& job : jobs) {
-    const auto& config = job.spec.config;
-    if (job.state == Job::State::kDone || !config.needs_data() || !checked.insert(config.data).second)
-      continue;
-    data::locate(data::facts_of(config.data), config.data_dir);
-  }
-}
-
-namespace {
-
 /// The config as it is run here: what a device and a scale ask for.
 train::Config config_here(const Job& job, const fs::path& out, Scale scale) {
   auto config = job.spec.config;
@@ -181,6 +167,16 @@ void learn_time(std::vector<Job>& jobs, const Job& timed, double seconds) {
 }
 
 }  // namespace
+
+void check_data(const std::vector<Job>& jobs) {
+  std::set<std::string> checked;
+  for (const auto& job : jobs) {
+    const auto& config = job.spec.config;
+    if (job.state == Job::State::kDone || !config.needs_data() || !checked.insert(config.data).second)
+      continue;
+    data::locate(data::facts_of(config.data), config.data_dir);
+  }
+}
 
 Outcome run_jobs(std::vector<Job>& jobs, int64_t at_once, const fs::path& out, Scale scale,
                  const std::vector<std::string>& command,
@@ -215,8 +211,7 @@ Outcome run_jobs(std::vector<Job>& jobs, int64_t at_once, const fs::path& out, S
     } catch (const std::invalid_argument&) {
       throw;  // what was asked for is wrong, and would be for the others
     } catch (const std::exception& error) {
-      const auto* torch = dynamic_cast<const c10::Error*>(&error);
-      say(fmt::format("{} failed: {}", title, torch ? torch->what_without_backtrace() : error.what()));
+      say(fmt::format("{} failed: {}", title, train::message_of(error)));
       outcome.failed.push_back(job.spec.name);
     }
   }

@@ -25,6 +25,9 @@ struct EpochMetrics {
   std::optional<double> defect_max;
   std::optional<double> defect_mean;
   int64_t skipped_steps = 0;
+
+  /// The error by which the best epoch is chosen.
+  double deciding_error() const { return validation_error.value_or(test_error); }
 };
 
 void to_json(nlohmann::json& json, const EpochMetrics& metrics);

@@ -15,10 +15,10 @@
 #define STIEFEL_HAS_GRAPHS 0
 #endif
 
-#include <c10/util/Exception.h>
-
 #include <exception>
 #include <vector>
+
+#include "message.h"
 
 namespace stiefel::train {
 
@@ -31,8 +31,7 @@ constexpr int kAhead = 16;
 
 /// The first line of what went wrong.
 std::string summary(const std::exception& error) {
-  const auto* detailed = dynamic_cast<const c10::Error*>(&error);
-  std::string text = detailed ? detailed->what_without_backtrace() : error.what();
+  const auto text = message_of(error);
   return text.substr(0, text.find('\n'));
 }
 

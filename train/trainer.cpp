@@ -347,7 +347,7 @@ Outcome Trainer::run() {
     progress_.history.push_back(metrics);
     display.finish_epoch(metrics);
     const bool due = progress_.epoch % config_.checkpoint_every == 0 || progress_.epoch == config_.epochs;
-    const double error = metrics.validation_error.value_or(metrics.test_error);
+    const double error = metrics.deciding_error();
     // Where the best epoch decides nothing, it is only looked for among those that are written anyway.
     const bool best_matters = metrics.validation_error || config_.patience > 0;
     const bool best = (due || best_matters) && error < progress_.best;
