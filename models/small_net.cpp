@@ -2,6 +2,8 @@
 
 #include <torch/nn/modules/linear.h>
 
+#include "normalised_relu.h"
+
 namespace stiefel::models {
 
 SmallNet::SmallNet(const Shape& shape, const Layers& layers) {
@@ -17,10 +19,10 @@ SmallNet::SmallNet(const Shape& shape, const Layers& layers) {
 }
 
 torch::Tensor SmallNet::forward(torch::Tensor x) {
-  x = norm1_.forward(conv1_.forward(x)).relu_();
-  x = norm2_.forward(conv2_.forward(x)).relu_();
-  x = norm3_.forward(conv3_.forward(x)).relu_();
-  x = norm4_.forward(conv4_.forward(x)).relu_();
+  x = normalised_relu(norm1_, conv1_.forward(x));
+  x = normalised_relu(norm2_, conv2_.forward(x));
+  x = normalised_relu(norm3_, conv3_.forward(x));
+  x = normalised_relu(norm4_, conv4_.forward(x));
   return head_.forward(torch::adaptive_avg_pool2d(x, {2, 2}).flatten(1));
 }
 

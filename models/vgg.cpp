@@ -1,10 +1,11 @@
 #include "vgg.h"
 
-#include <torch/nn/functional/pooling.h>
 #include <torch/nn/modules/linear.h>
 
 #include <array>
 #include <stdexcept>
+
+#include "normalised_relu.h"
 
 namespace stiefel::models {
 
@@ -44,8 +45,8 @@ Vgg::Vgg(int64_t depth, const Shape& shape, const Layers& layers) {
 
 torch::Tensor Vgg::forward(torch::Tensor x) {
   for (auto& unit : units_) {
-    x = unit.normalisation.forward(unit.convolution.forward(x)).relu_();
-    if (unit.ends_stage) x = torch::max_pool2d(x, 2);
+    x = unit.convolution.forward(x);
+    x = unit.ends_stage ? pooled_relu(unit.normalisation, x) : normalised_relu(unit.normalisation, x);
   }
   return head_.forward(x.flatten(1));
 }

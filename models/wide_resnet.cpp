@@ -21,12 +21,11 @@ BasicBlock::BasicBlock(int64_t in, int64_t out, int64_t stride, double dropout, 
   if (widens_) shortcut_ = add("shortcut", layers.convolution(in, out, 1, stride));
 }
 
-torch::Tensor BasicBlock::forward(torch::Tensor x) {
-  const auto first = norm1_.forward(x).relu_();
-  auto y = norm2_.forward(conv1_.forward(first)).relu_();
+Terms BasicBlock::forward(const Terms& terms) {
+  const auto [x, first] = summed_relu(norm1_, terms);
+  auto y = normalised_relu(norm2_, conv1_.forward(first));
   if (dropout_ > 0) y = torch::dropout(y, dropout_, is_training());
-  y = conv2_.forward(y);
-  return y + (widens_ ? shortcut_.forward(first) : x);
+  return {conv2_.forward(y), widens_ ? shortcut_.forward(first) : x};
 }
 
 WideResNet::WideResNet(int64_t depth, int64_t width, const Shape& shape, const Layers& layers) {
@@ -53,9 +52,9 @@ WideResNet::WideResNet(int64_t depth, int64_t width, const Shape& shape, const L
 }
 
 torch::Tensor WideResNet::forward(torch::Tensor x) {
-  x = stem_.forward(x);
-  for (auto& block : blocks_) x = block->forward(x);
-  return head_.forward(norm_.forward(x).relu_().mean({2, 3}));
+  Terms terms{stem_.forward(x), {}};
+  for (auto& block : blocks_) terms = block->forward(terms);
+  return head_.forward(summed_relu(norm_, terms).relu.mean({2, 3}));
 }
 
 }  // namespace stiefel::models

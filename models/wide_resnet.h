@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "classifier.h"
+#include "normalised_relu.h"
 
 namespace stiefel::models {
 
@@ -12,7 +13,9 @@ namespace stiefel::models {
 class BasicBlock : public torch::nn::Module {
  public:
   BasicBlock(int64_t in, int64_t out, int64_t stride, double dropout, const Layers& layers);
-  torch::Tensor forward(torch::Tensor x);
+
+  /// Of the sum of the terms; the next normalisation adds those that it returns.
+  Terms forward(const Terms& terms);
 
  private:
   torch::nn::AnyModule norm1_, conv1_, norm2_, conv2_, shortcut_;

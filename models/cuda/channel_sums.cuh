@@ -1,0 +1,113 @@
+#pragma once
+
+#include "eight.cuh"
+#include "normalised_relu_kernels.h"
+
+/// Sums over the pixels, two a channel, in one launch. A block takes a tile of channels, eight to each of its
+/// lanes, and some of the rows; the block that finishes a tile last adds up what the others left. The order
+/// of every sum is fixed by the shape.
+namespace stiefel::models::cuda {
+
+constexpr int kThreads = 512;  // of a block that sums
+constexpr int kMostLanes = 16;
+
+/// How the channels are dealt out.
+struct Tiling {
+  int lanes;  ///< threads side by side in a row of a block: channels of a tile / 8
+  int tiles;
+  int rows;  ///< of a block
+};
+
+inline Tiling tiling_of(int channels, int threads) {
+  const int eights = channels / kEight;
+  int lanes = eights < kMostLanes ? eights : kMostLanes;
+  while (eights % lanes != 0) --lanes;
+  return {lanes, eights / lanes, threads / lanes};
+}
+
+/// Where a thread stands. The last threads of a block may be left over: their row is beyond the block's.
+struct Place {
+  int row, lane, channel;
+  bool works;
+
+  __device__ explicit Place(const Tiling& tiling)
+      : row(threadIdx.x / tiling.lanes),
+        lane(threadIdx.x % tiling.lanes),
+        channel((blockIdx.y * tiling.lanes + lane) * kEight),
+        works(row < tiling.rows) {}
+};
+
+/// A thread's two sums of each of its channels.
+struct Sums {
+  Eight first{}, second{};
+
+  __device__ float4 quarter(int i) const {
+    const float* of = (i < 2 ? first : second).of + (i % 2) * 4;
+    return make_float4(of[0], of[1], of[2], of[3]);
+  }
+  __device__ void add(int i, const float4& other) {
+    float* of = (i < 2 ? first : second).of + (i % 2) * 4;
+    of[0] += other.x;
+    of[1] += other.y;
+    of[2] += other.z;
+    of[3] += other.w;
+  }
+};
+
+constexpr int kQuarters = 4;
+
+/// Adds the rows of a block, in a tree; the sums of row 0 are the whole afterwards.
+__device__ inline void add_rows(Sums& sums, const Tiling& tiling, const Place& place, float4* shared) {
+  const auto park = [&] {
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) shared[i * kThreads + threadIdx.x] = sums.quarter(i);
+  };
+  park();
+  __syncthreads();
+  for (int left = tiling.rows; left > 1;) {
+    const int half = (left + 1) / 2;
+    if (place.row < left - half) {
+      const int other = threadIdx.x + half * tiling.lanes;
+#pragma unroll
+      for (int i = 0; i < kQuarters; ++i) sums.add(i, shared[i * kThreads + other]);
+      park();
+    }
+    left = half;
+    __syncthreads();
+  }
+}
+
+/// Adds the sums of all blocks of a tile. True in the threads that hold a total: row 0 of one block.
+__device__ inline bool add_blocks(Sums& sums, const Tiling& tiling, const Place& place, float* partial,
+                                  unsigned* counters) {
+  __shared__ float4 shared[kQuarters * kThreads];
+  __shared__ bool last;
+  add_rows(sums, tiling, place, shared);
+  auto* parts = reinterpret_cast<float4*>(partial) +
+                static_cast<size_t>(blockIdx.y) * gridDim.x * tiling.lanes * kQuarters;
+  const auto part = [&](unsigned block, int i) {
+    return parts + (static_cast<size_t>(block) * tiling.lanes + place.lane) * kQuarters + i;
+  };
+  if (place.row == 0) {
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) *part(blockIdx.x, i) = sums.quarter(i);
+    __threadfence();
+  }
+  __syncthreads();
+  // The counter starts anew by itself.
+  if (threadIdx.x == 0) last = atomicInc(counters + blockIdx.y, gridDim.x - 1) == gridDim.x - 1;
+  __syncthreads();
+  if (!last) return false;
+  __threadfence();
+  sums = {};
+  if (place.works) {
+    for (unsigned block = place.row; block < gridDim.x; block += tiling.rows) {
+#pragma unroll
+      for (int i = 0; i < kQuarters; ++i) sums.add(i, __ldcg(part(block, i)));
+    }
+  }
+  add_rows(sums, tiling, place, shared);
+  return place.row == 0;
+}
+
+}  // namespace stiefel::models::cuda

@@ -1,0 +1,239 @@
+#include "relu_rows.cuh"
+
+namespace stiefel::models::cuda {
+
+namespace {
+
+/// A pixel's x and the gradient that reached it.
+template <class T>
+struct Pair {
+  Packed<T> x, gradient;
+};
+
+/// A square's four x and the gradient of its largest y.
+template <class T>
+struct SquarePair {
+  PackedSquare<T> x;
+  Packed<T> gradient;
+};
+
+/// A channel of a square: x − μ of its four pixels, and which of them the gradient of the maximum goes to.
+struct Chosen {
+  float centred[4];
+  int place;
+  bool passes;  ///< whether its ReLU lets it through
+
+  template <class T>
+  __device__ Chosen(const Eight (&four)[4], int i, const Normaliser& normaliser, const T* type) {
+    float y[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      centred[j] = normaliser.centred(four[j].of[i], i);
+      // Of numbers that a T cannot tell apart the first was the largest.
+      y[j] = rounded(relu(normaliser.normalised(centred[j], i)), type);
+    }
+    place = largest(y);
+    passes = !(y[place] <= 0);
+  }
+
+  __device__ float at_place() const {
+    return place < 2 ? (place == 0 ? centred[0] : centred[1]) : (place == 2 ? centred[2] : centred[3]);
+  }
+};
+
+/// What follows from Σg and Σg(x − μ): the gradients of γ and β, and ∂x = γ/σ g + b (x − μ) + c.
+__device__ void finish(const Sums& sums, int rows, int channels, int channel, const ReluBackward& pass) {
+#pragma unroll
+  for (int i = 0; i < kEight; ++i) {
+    const int at = channel + i;
+    const float inverse = pass.statistics[channels + at];
+    const float scale = pass.statistics[2 * channels + at];
+    const float weight_gradient = inverse * sums.second.of[i];  // Σ g x̂
+    pass.weight_gradient[at] = weight_gradient;
+    pass.bias_gradient[at] = sums.first.of[i];
+    pass.coefficients[at] = -scale * inverse * weight_gradient / static_cast<float>(rows);
+    pass.coefficients[channels + at] = -scale * sums.first.of[i] / static_cast<float>(rows);
+  }
+}
+
+/// Σg and Σg(x − μ) of each channel, with g = ∂y where z > 0.
+template <class T>
+__global__ __launch_bounds__(kThreads, 1) void reduce(Tiling tiling, int rows, int channels, int,
+                                                      ReluBackward pass) {
+  const Place place(tiling);
+  const T* x = static_cast<const T*>(pass.x) + place.channel;
+  const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
+  Sums sums;
+  if (place.works) {
+    const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
+    for_rows<4>(
+        rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+        [&](int row) {
+          const size_t at = static_cast<size_t>(row) * channels;
+          return Pair<T>{load(x + at), load(gradient + at)};
+        },
+        [&](int, const Pair<T>& pair) {
+          const Eight values = unpack(pair.x), gradients = unpack(pair.gradient);
+#pragma unroll
+          for (int i = 0; i < kEight; ++i) {
+            const float centred = normaliser.centred(values.of[i], i);
+            const float g = normaliser.normalised(centred, i) <= 0 ? 0 : gradients.of[i];
+            sums.first.of[i] += g;
+            sums.second.of[i] = fmaf(g, centred, sums.second.of[i]);
+          }
+        });
+  }
+  if (add_blocks(sums, tiling, place, pass.partial, pass.counters)) {
+    finish(sums, rows, channels, place.channel, pass);
+  }
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads, 1) void reduce_pooled(Tiling tiling, int pooled_rows, int channels,
+                                                             int width, ReluBackward pass) {
+  const Place place(tiling);
+  const T* x = static_cast<const T*>(pass.x) + place.channel;
+  const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
+  Sums sums;
+  if (place.works) {
+    const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
+    for_rows<1>(
+        pooled_rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+        [&](int row) {
+          return SquarePair<T>{PackedSquare<T>(x, Square(row, width), channels),
+                               load(gradient + static_cast<size_t>(row) * channels)};
+        },
+        [&](int, const SquarePair<T>& pair) {
+          Eight four[4];
+#pragma unroll
+          for (int j = 0; j < 4; ++j) four[j] = unpack(pair.x.of[j]);
+          const Eight gradients = unpack(pair.gradient);
+#pragma unroll
+          for (int i = 0; i < kEight; ++i) {
+            const Chosen chosen(four, i, normaliser, x);
+            const float g = chosen.passes ? gradients.of[i] : 0;
+            sums.first.of[i] += g;
+            sums.second.of[i] = fmaf(g, chosen.at_place(), sums.second.of[i]);
+          }
+        });
+  }
+  if (add_blocks(sums, tiling, place, pass.partial, pass.counters)) {
+    finish(sums, 4 * pooled_rows, channels, place.channel, pass);
+  }
+}
+
+/// ∂x = γ/σ g + b (x − μ) + c, of a thread's channels.
+struct Differential {
+  Normaliser normaliser;
+  Eight slope, constant;  ///< b, c
+
+  __device__ Differential(const ReluBackward& pass, int channels, int channel)
+      : normaliser(pass.statistics, pass.bias, channels, channel),
+        slope(unpack(load(pass.coefficients + channel))),
+        constant(unpack(load(pass.coefficients + channels + channel))) {}
+
+  __device__ float of(float g, float centred, int i) const {
+    return fmaf(normaliser.scale.of[i], g, fmaf(slope.of[i], centred, constant.of[i]));
+  }
+};
+
+template <class T, bool kAdds>
+__global__ __launch_bounds__(kRowThreads, 2) void differentiate(Tiling tiling, int rows, int channels, int,
+                                                                ReluBackward pass) {
+  struct Loaded {
+    Pair<T> pair;
+    Packed<T> sum;
+  };
+  const Place place(tiling);
+  if (!place.works) return;
+  const T* x = static_cast<const T*>(pass.x) + place.channel;
+  const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
+  const T* sum_gradient = static_cast<const T*>(pass.sum_gradient) + (kAdds ? place.channel : 0);
+  T* x_gradient = static_cast<T*>(pass.x_gradient) + place.channel;
+  const Differential differential(pass, channels, place.channel);
+  for_rows<2>(
+      rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+      [&](int row) {
+        const size_t at = static_cast<size_t>(row) * channels;
+        Loaded loaded;
+        loaded.pair = {load(x + at), load(gradient + at)};
+        if constexpr (kAdds) loaded.sum = load(sum_gradient + at);
+        return loaded;
+      },
+      [&](int row, const Loaded& loaded) {
+        const Eight values = unpack(loaded.pair.x);
+        Eight result = unpack(loaded.pair.gradient);
+#pragma unroll
+        for (int i = 0; i < kEight; ++i) {
+          const float centred = differential.normaliser.centred(values.of[i], i);
+          const float g = differential.normaliser.normalised(centred, i) <= 0 ? 0 : result.of[i];
+          result.of[i] = differential.of(g, centred, i);
+        }
+        if constexpr (kAdds) {
+          const Eight sum = unpack(loaded.sum);
+#pragma unroll
+          for (int i = 0; i < kEight; ++i) result.of[i] += sum.of[i];
+        }
+        store(x_gradient + static_cast<size_t>(row) * channels, result);
+      });
+}
+
+template <class T>
+__global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling tiling, int pooled_rows,
+                                                                       int channels, int width,
+                                                                       ReluBackward pass) {
+  const Place place(tiling);
+  if (!place.works) return;
+  const T* x = static_cast<const T*>(pass.x) + place.channel;
+  const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
+  T* x_gradient = static_cast<T*>(pass.x_gradient) + place.channel;
+  const Differential differential(pass, channels, place.channel);
+  for_rows<1>(
+      pooled_rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+      [&](int row) {
+        return SquarePair<T>{PackedSquare<T>(x, Square(row, width), channels),
+                             load(gradient + static_cast<size_t>(row) * channels)};
+      },
+      [&](int row, const SquarePair<T>& pair) {
+        Eight four[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) four[j] = unpack(pair.x.of[j]);
+        const Eight gradients = unpack(pair.gradient);
+#pragma unroll
+        for (int i = 0; i < kEight; ++i) {
+          const Chosen chosen(four, i, differential.normaliser, x);
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            const float g = chosen.passes && chosen.place == j ? gradients.of[i] : 0;
+            four[j].of[i] = differential.of(g, chosen.centred[j], i);
+          }
+        }
+        const Square square(row, width);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          store(x_gradient + static_cast<size_t>(square.rows[j]) * channels, four[j]);
+        }
+      });
+}
+
+}  // namespace
+
+cudaError_t normalised_relu_backward(const ReluShape& shape, const ReluBackward& pass, cudaStream_t stream) {
+  const int channels = shape.channels;
+  // The blocks of a pooled sum are as many as of an unpooled one, for which `partial` has room.
+  const auto sums = sums_launch(channels, shape.rows);
+  const int row_count = shape.pooled ? shape.rows / 4 : shape.rows;
+  const auto rows = rows_launch(channels, row_count);
+  with_type(shape, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const auto first = shape.pooled ? reduce_pooled<T> : reduce<T>;
+    first<<<sums.grid, kThreads, 0, stream>>>(sums.tiling, row_count, channels, shape.width, pass);
+    const auto second = shape.pooled                   ? differentiate_pooled<T>
+                        : pass.sum_gradient == nullptr ? differentiate<T, false>
+                                                       : differentiate<T, true>;
+    second<<<rows.grid, kRowThreads, 0, stream>>>(rows.tiling, row_count, channels, shape.width, pass);
+  });
+  return cudaGetLastError();
+}
+
+}  // namespace stiefel::models::cuda

@@ -1,0 +1,194 @@
+#include "relu_rows.cuh"
+
+namespace stiefel::models::cuda {
+
+namespace {
+
+template <class T, bool kAdds>
+struct Term {
+  Packed<T> x, addend;
+};
+template <class T>
+struct Term<T, false> {
+  Packed<T> x;
+};
+
+/// x, or x + addend as a T keeps it.
+template <class T, bool kAdds>
+__device__ Eight value(const Term<T, kAdds>& term) {
+  Eight result = unpack(term.x);
+  if constexpr (kAdds) {
+    const Eight addend = unpack(term.addend);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i) {
+      result.of[i] = rounded(result.of[i] + addend.of[i], static_cast<const T*>(nullptr));
+    }
+  }
+  return result;
+}
+
+/// What follows from the sums of x − pivot and (x − pivot)² over all rows, for a thread's channels.
+__device__ void finish(const Sums& sums, const Eight& pivot, int rows, int channels, int channel,
+                       const ReluForward& pass) {
+  const float count = static_cast<float>(rows);
+#pragma unroll
+  for (int i = 0; i < kEight; ++i) {
+    const int at = channel + i;
+    const float offset = sums.first.of[i] / count;
+    const float spread = sums.second.of[i] / count - offset * offset;
+    const float variance = spread < 0 ? 0 : spread;  // a NaN stays one
+    const float mean = pivot.of[i] + offset;
+    const float inverse = 1 / sqrtf(variance + pass.epsilon);
+    pass.statistics[at] = mean;
+    pass.statistics[channels + at] = inverse;
+    pass.statistics[2 * channels + at] = pass.weight[at] * inverse;
+    const float unbiased = variance * (count / (count - 1));
+    pass.running_mean[at] += pass.momentum * (mean - pass.running_mean[at]);
+    pass.running_variance[at] += pass.momentum * (unbiased - pass.running_variance[at]);
+  }
+  if (channel == 0) ++*pass.batches;
+}
+
+/// μ and σ of each channel. The sums are of x less the first pixel's value: of numbers far from zero the
+/// plain squares would leave no digits of the variance.
+template <class T, bool kAdds>
+__global__ __launch_bounds__(kThreads, 1) void collect(Tiling tiling, int rows, int channels,
+                                                       ReluForward pass) {
+  const Place place(tiling);
+  const T* x = static_cast<const T*>(pass.x) + place.channel;
+  const T* addend = static_cast<const T*>(pass.addend) + (kAdds ? place.channel : 0);
+  T* sum = static_cast<T*>(pass.sum) + (kAdds ? place.channel : 0);
+  const auto term = [&](int row) {
+    const size_t at = static_cast<size_t>(row) * channels;
+    if constexpr (kAdds) {
+      return Term<T, true>{load(x + at), load(addend + at)};
+    } else {
+      return Term<T, false>{load(x + at)};
+    }
+  };
+  Sums sums;
+  Eight pivot{};
+  if (place.works) {
+    pivot = value(term(0));
+    for_rows<4>(rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows, term,
+                [&](int row, const Term<T, kAdds>& packed) {
+                  const Eight eight = value(packed);
+                  if constexpr (kAdds) store(sum + static_cast<size_t>(row) * channels, eight);
+#pragma unroll
+                  for (int i = 0; i < kEight; ++i) {
+                    const float less = eight.of[i] - pivot.of[i];
+                    sums.first.of[i] += less;
+                    sums.second.of[i] = fmaf(less, less, sums.second.of[i]);
+                  }
+                });
+  }
+  if (add_blocks(sums, tiling, place, pass.partial, pass.counters)) {
+    finish(sums, pivot, rows, channels, place.channel, pass);
+  }
+}
+
+/// y = relu(z).
+template <class T>
+__global__ __launch_bounds__(kRowThreads, 3) void apply(Tiling tiling, int rows, int channels, int,
+                                                        ReluForward pass) {
+  const Place place(tiling);
+  if (!place.works) return;
+  const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + place.channel;
+  T* out = static_cast<T*>(pass.out) + place.channel;
+  const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
+  for_rows<4>(
+      rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+      [&](int row) { return load(x + static_cast<size_t>(row) * channels); },
+      [&](int row, const Packed<T>& packed) {
+        Eight eight = unpack(packed);
+#pragma unroll
+        for (int i = 0; i < kEight; ++i) {
+          eight.of[i] = relu(normaliser.normalised(normaliser.centred(eight.of[i], i), i));
+        }
+        store(out + static_cast<size_t>(row) * channels, eight);
+      });
+}
+
+/// The largest y of each 2×2 square.
+template <class T>
+__global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, int pooled_rows, int channels,
+                                                               int width, ReluForward pass) {
+  const Place place(tiling);
+  if (!place.works) return;
+  const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + place.channel;
+  T* out = static_cast<T*>(pass.out) + place.channel;
+  const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
+  for_rows<2>(
+      pooled_rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+      [&](int row) { return PackedSquare<T>(x, Square(row, width), channels); },
+      [&](int row, const PackedSquare<T>& packed) {
+        Eight four[4], result;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) four[j] = unpack(packed.of[j]);
+#pragma unroll
+        for (int i = 0; i < kEight; ++i) {
+          float y[4];
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+            y[j] = relu(normaliser.normalised(normaliser.centred(four[j].of[i], i), i));
+          result.of[i] = y[largest(y)];
+        }
+        store(out + static_cast<size_t>(row) * channels, result);
+      });
+}
+
+int processors() {
+  int device = 0, count = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+  return count;
+}
+
+unsigned at_most(int wanted, int rows, int each) {
+  const int most = (rows + each - 1) / each;
+  return static_cast<unsigned>(wanted < most ? wanted : most);
+}
+
+int share(int total, int parts) { return (total + parts - 1) / parts; }
+
+}  // namespace
+
+Launch sums_launch(int channels, int rows) {
+  const auto tiling = tiling_of(channels, kThreads);
+  return {tiling, dim3(at_most(share(processors(), tiling.tiles), rows, 4 * tiling.rows),
+                       static_cast<unsigned>(tiling.tiles))};
+}
+
+Launch rows_launch(int channels, int rows) {
+  const auto tiling = tiling_of(channels, kRowThreads);
+  const int few = share(4 * processors(), tiling.tiles);
+  const int many = share(rows, 8 * tiling.rows);
+  return {tiling,
+          dim3(at_most(few > many ? few : many, rows, tiling.rows), static_cast<unsigned>(tiling.tiles))};
+}
+
+bool normalised_relu_fits(int channels) {
+  return channels > 0 && channels % kEight == 0 && tiling_of(channels, kThreads).tiles <= kCounters;
+}
+
+size_t partial_floats(const ReluShape& shape) {
+  const auto sums = sums_launch(shape.channels, shape.rows);
+  return static_cast<size_t>(sums.grid.x) * sums.grid.y * sums.tiling.lanes * 2 * kEight;
+}
+
+cudaError_t normalised_relu_forward(const ReluShape& shape, const ReluForward& pass, cudaStream_t stream) {
+  const int channels = shape.channels;
+  const auto sums = sums_launch(channels, shape.rows);
+  const int row_count = shape.pooled ? shape.rows / 4 : shape.rows;
+  const auto rows = rows_launch(channels, row_count);
+  with_type(shape, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const auto first = pass.addend == nullptr ? collect<T, false> : collect<T, true>;
+    first<<<sums.grid, kThreads, 0, stream>>>(sums.tiling, shape.rows, channels, pass);
+    const auto second = shape.pooled ? apply_pooled<T> : apply<T>;
+    second<<<rows.grid, kRowThreads, 0, stream>>>(rows.tiling, row_count, channels, shape.width, pass);
+  });
+  return cudaGetLastError();
+}
+
+}  // namespace stiefel::models::cuda

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <type_traits>
+
+#include "channel_sums.cuh"
+
+/// What the passes of a normalised ReLU do with a pixel's channels, and how they share the pixels out.
+namespace stiefel::models::cuda {
+
+/// Calls act(row, packed...) for the thread's rows of `count`, `kAhead` loads at a time.
+template <int kAhead, class Load, class Act>
+__device__ void for_rows(int count, int first, int step, Load load_row, Act act) {
+  using Row = decltype(load_row(0));
+  for (int row = first; row < count; row += kAhead * step) {
+    Row rows[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      if (row + i * step < count) rows[i] = load_row(row + i * step);
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      if (row + i * step < count) act(row + i * step, rows[i]);
+    }
+  }
+}
+
+/// The normalisation of a thread's channels: z = (x − μ) γ/σ + β.
+struct Normaliser {
+  Eight mean, scale, shift;
+
+  __device__ Normaliser(const float* statistics, const float* bias, int channels, int channel)
+      : mean(unpack(load(statistics + channel))),
+        scale(unpack(load(statistics + 2 * channels + channel))),
+        shift(unpack(load(bias + channel))) {}
+
+  __device__ float centred(float x, int i) const { return x - mean.of[i]; }
+  __device__ float normalised(float centred_x, int i) const {
+    return fmaf(centred_x, scale.of[i], shift.of[i]);
+  }
+};
+
+/// Keeps a NaN, as LibTorch's does.
+__device__ inline float relu(float z) { return z <= 0 ? 0 : z; }
+
+/// Of four numbers the place of the first that is largest, or of a NaN, as LibTorch's pooling has it.
+__device__ inline int largest(const float (&of)[4]) {
+  int place = 0;
+  float best = of[0];
+#pragma unroll
+  for (int i = 1; i < 4; ++i) {
+    if (of[i] > best || of[i] != of[i]) {
+      best = of[i];
+      place = i;
+    }
+  }
+  return place;
+}
+
+/// The pixels of the 2×2 square that a pooled one stands for; `width` is that of the unpooled image.
+struct Square {
+  int rows[4];
+
+  __device__ Square(int pooled, int width) {
+    const int line = pooled / (width / 2);
+    const int corner = 2 * (line * width + pooled - line * (width / 2));
+    rows[0] = corner;
+    rows[1] = corner + 1;
+    rows[2] = corner + width;
+    rows[3] = corner + width + 1;
+  }
+};
+
+/// The same four packed.
+template <class T>
+struct PackedSquare {
+  Packed<T> of[4];
+
+  PackedSquare() = default;
+  __device__ PackedSquare(const T* from, const Square& square, int channels) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) of[i] = load(from + static_cast<size_t>(square.rows[i]) * channels);
+  }
+};
+
+/// How a launch is made over `rows` pixels of so many channels.
+struct Launch {
+  Tiling tiling;
+  dim3 grid;
+};
+
+/// For sums: as many blocks as fill the device once, a thread having at least four rows.
+Launch sums_launch(int channels, int rows);
+
+/// For what is done row by row: as many blocks as fill the device a few times, up to eight rows to a thread.
+constexpr int kRowThreads = 256;
+Launch rows_launch(int channels, int rows);
+
+/// Calls act with the type of the images, a null pointer to it.
+template <class Act>
+void with_type(const ReluShape& shape, Act act) {
+  shape.bf16 ? act(static_cast<__nv_bfloat16*>(nullptr)) : act(static_cast<float*>(nullptr));
+}
+
+}  // namespace stiefel::models::cuda
