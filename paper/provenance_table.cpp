@@ -60,6 +60,18 @@ std::string short_commit(const std::string& commit) {
   return hash.substr(0, kCommitLength) + (end == std::string::npos ? "" : commit.substr(end));
 }
 
+/// Of every part of a run that was continued, in order, each once.
+std::string commits(const json& facts) {
+  std::vector<std::string> all;
+  const auto add = [&](const json& part) {
+    const auto commit = part.is_object() ? short_commit(text(part, "commit")) : "";
+    if (!commit.empty() && (all.empty() || all.back() != commit)) all.push_back(commit);
+  };
+  for (const auto& part : facts.value("earlier", json::array())) add(part);
+  add(facts);
+  return fmt::format("{}", fmt::join(all, ", then "));
+}
+
 }  // namespace
 
 const std::vector<ProvenanceColumn>& provenance_columns() {
@@ -88,7 +100,7 @@ std::vector<std::string> provenance_row(const RunRecord& record) {
           text(record.facts, "precision"),
           device_of(record.facts),
           text(versions, "libtorch"),
-          short_commit(text(record.facts, "commit")),
+          commits(record.facts),
           text(record.facts, "started").substr(0, kDayLength)};
 }
 

@@ -94,6 +94,7 @@ json provenance(const RunRecord& record) {
   return {{"folder", record.folder.string()},
           {"command", take("command")},
           {"commit", take("commit")},
+          {"earlier", take("earlier")},
           {"hardware", take("hardware")},
           {"device", take("device")},
           {"precision", take("precision")},

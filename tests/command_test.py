@@ -62,9 +62,15 @@ class Command(CommandTest):
             self.assertEqual(child.returncode, status, errors)
             self.assertIn(f"stiefel resume {name}", errors)
             self.assertEqual(json.loads(read_text(f"{self.root}/{name}/run.json"))["status"], "interrupted")
+            first = json.loads(read_text(f"{self.root}/{name}/run.json"))
             self.run_command("resume", name)
             self.assertEqual(self.metrics(name), self.metrics("whole"))
             self.assertEqual(self.weights(name), self.weights("whole"))
+            record = json.loads(read_text(f"{self.root}/{name}/run.json"))
+            self.assertEqual([part["command"] for part in record["earlier"]], [first["command"]])
+            self.assertEqual(record["earlier"][0]["started"], first["started"])
+            self.assertEqual(record["command"][1], "resume")
+        self.assertNotIn("earlier", json.loads(read_text(f"{self.root}/whole/run.json")))
         self.assertIn("is finished", self.run_command("resume", "whole").stdout)
 
     def test_the_resolved_config_can_be_fed_back(self):

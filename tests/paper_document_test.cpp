@@ -97,6 +97,15 @@ TEST_F(Runs, EightOfTwentyFourCellsMakeAReadableDocument) {
   }
 }
 
+TEST_F(Runs, AContinuedRunNamesTheCommitsOfItsParts) {
+  write_eight();
+  const auto file = out_ / "full" / "cifar10-vgg-13-sgd-1" / "run.json";
+  auto facts = nlohmann::json::parse(stiefel::files::read(file));
+  facts["earlier"] = {{{"commit", "89abcdef0123"}}, {{"commit", "89abcdef0123"}}, {{"commit", 7}}, "no part"};
+  stiefel::files::write(file, facts.dump());
+  EXPECT_SAYS(make_document(out_).markdown, "| 89abcde, then 0123456-dirty | 2026-01-31 |");
+}
+
 TEST_F(Runs, TheSameRunsGiveTheSameBytes) {
   write_eight();
   ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));

@@ -91,6 +91,14 @@ TEST_F(Report, ReadsAFolder) {
   EXPECT_TRUE(read.warnings.empty());
 }
 
+TEST_F(Report, AContinuedRunNamesTheCommitsOfItsParts) {
+  run("continued");
+  auto text = stiefel::files::read(path("continued/run.json"));
+  text.insert(1, R"("earlier":[{"commit":"89ab"},{"commit":"89ab"},{},3],)");
+  samples::write(path("continued/run.json"), text);
+  EXPECT_EQ(read_run_folder(path("continued")).commit, "89ab, then 0123abc");
+}
+
 TEST_F(Report, MissingAndNullValuesAreMissing) {
   const auto sgd = run("sgd", {"sgd", "sgd"});
   EXPECT_TRUE(std::isnan(sgd.epochs[0].defect_max));

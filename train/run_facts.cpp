@@ -11,8 +11,17 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
+
 constexpr const char* kFile = "run.json";
+
+/// Null where there is no record that can be read.
+json read_facts(const fs::path& folder) {
+  if (!fs::exists(folder / kFile)) return {};
+  const auto facts = json::parse(files::read(folder / kFile), nullptr, /*allow_exceptions=*/false);
+  return facts.is_object() ? facts : json();
 }
+
+}  // namespace
 
 json run_facts(const fs::path& folder, const std::vector<std::string>& command, const std::string& started,
                const Config& config, const c10::Device& device) {
@@ -38,9 +47,21 @@ void write_run_facts(const fs::path& folder, const json& facts) {
   files::write(folder / kFile, facts.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
+json parts_so_far(const fs::path& folder) {
+  const auto facts = read_facts(folder);
+  auto parts = json::array();
+  if (!facts.is_object()) return parts;
+  if (const auto found = facts.find("earlier"); found != facts.end() && found->is_array()) parts = *found;
+  json last = json::object();
+  for (const auto* name : {"command", "commit", "started", "device", "hardware", "versions"}) {
+    if (const auto found = facts.find(name); found != facts.end()) last[name] = *found;
+  }
+  parts.push_back(last);
+  return parts;
+}
+
 bool says_finished(const fs::path& folder) {
-  if (!fs::exists(folder / kFile)) return false;
-  const auto facts = json::parse(files::read(folder / kFile), nullptr, /*allow_exceptions=*/false);
+  const auto facts = read_facts(folder);
   return facts.is_object() && facts.contains("status") && facts["status"] == "finished";
 }
 

@@ -111,6 +111,7 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
 
 void Trainer::resume(const Checkpoints::Loaded& loaded) {
   restore(loaded, *model_, &optimisers_);
+  earlier_ = parts_so_far(folder_);
   graph_.forget();
   progress_ = loaded.progress;
   tally_.reset(progress_.loss_sum, progress_.wrong);
@@ -322,6 +323,7 @@ void Trainer::write_record(const std::string& status) const {
                 {"manifold_matrices", split_.manifold.size()},
                 {"precision", to_string(precision_)},
                 {"graph", graph_.captured()}});
+  if (!earlier_.empty()) facts["earlier"] = earlier_;
   write_run_facts(folder_, facts);
 }
 

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,7 @@ class Trainer {
   Tally tally_;
   StepGraph graph_;
   std::string started_;
+  nlohmann::json earlier_;  ///< the parts of the run before this one
 };
 
 }  // namespace stiefel::train
