@@ -10,6 +10,7 @@ namespace stiefel::models::cuda {
 
 constexpr int kThreads = 512;  // of a block that sums
 constexpr int kMostLanes = 16;
+constexpr int kFewLanes = 2;  // where a block has all rows of its tile
 
 /// How the channels are dealt out.
 struct Tiling {
@@ -18,9 +19,9 @@ struct Tiling {
   int rows;  ///< of a block
 };
 
-inline Tiling tiling_of(int channels, int threads) {
+inline Tiling tiling_of(int channels, int threads, int most_lanes) {
   const int eights = channels / kEight;
-  int lanes = eights < kMostLanes ? eights : kMostLanes;
+  int lanes = eights < most_lanes ? eights : most_lanes;
   while (eights % lanes != 0) --lanes;
   return {lanes, eights / lanes, threads / lanes};
 }
@@ -83,6 +84,7 @@ __device__ inline bool add_blocks(Sums& sums, const Tiling& tiling, const Place&
   __shared__ float4 shared[kQuarters * kThreads];
   __shared__ bool last;
   add_rows(sums, tiling, place, shared);
+  if (gridDim.x == 1) return place.row == 0;
   auto* parts = reinterpret_cast<float4*>(partial) +
                 static_cast<size_t>(blockIdx.y) * gridDim.x * tiling.lanes * kQuarters;
   const auto part = [&](unsigned block, int i) {

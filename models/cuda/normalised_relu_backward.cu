@@ -151,7 +151,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate(Tiling tiling, i
   const T* sum_gradient = static_cast<const T*>(pass.sum_gradient) + (kAdds ? place.channel : 0);
   T* x_gradient = static_cast<T*>(pass.x_gradient) + place.channel;
   const Differential differential(pass, channels, place.channel);
-  for_rows<2>(
+  for_rows_backwards<2>(
       rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
       [&](int row) {
         const size_t at = static_cast<size_t>(row) * channels;
@@ -188,7 +188,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling ti
   const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
   T* x_gradient = static_cast<T*>(pass.x_gradient) + place.channel;
   const Differential differential(pass, channels, place.channel);
-  for_rows<1>(
+  for_rows_backwards<1>(
       pooled_rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
       [&](int row) {
         return SquarePair<T>{PackedSquare<T>(x, Square(row, width), channels),

@@ -96,7 +96,7 @@ __global__ __launch_bounds__(kRowThreads, 3) void apply(Tiling tiling, int rows,
   const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + place.channel;
   T* out = static_cast<T*>(pass.out) + place.channel;
   const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
-  for_rows<4>(
+  for_rows_backwards<4>(
       rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
       [&](int row) { return load(x + static_cast<size_t>(row) * channels); },
       [&](int row, const Packed<T>& packed) {
@@ -118,7 +118,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, in
   const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + place.channel;
   T* out = static_cast<T*>(pass.out) + place.channel;
   const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
-  for_rows<2>(
+  for_rows_backwards<2>(
       pooled_rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
       [&](int row) { return PackedSquare<T>(x, Square(row, width), channels); },
       [&](int row, const PackedSquare<T>& packed) {
@@ -137,44 +137,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, in
       });
 }
 
-int processors() {
-  int device = 0, count = 1;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-  return count;
-}
-
-unsigned at_most(int wanted, int rows, int each) {
-  const int most = (rows + each - 1) / each;
-  return static_cast<unsigned>(wanted < most ? wanted : most);
-}
-
-int share(int total, int parts) { return (total + parts - 1) / parts; }
-
 }  // namespace
-
-Launch sums_launch(int channels, int rows) {
-  const auto tiling = tiling_of(channels, kThreads);
-  return {tiling, dim3(at_most(share(processors(), tiling.tiles), rows, 4 * tiling.rows),
-                       static_cast<unsigned>(tiling.tiles))};
-}
-
-Launch rows_launch(int channels, int rows) {
-  const auto tiling = tiling_of(channels, kRowThreads);
-  const int few = share(4 * processors(), tiling.tiles);
-  const int many = share(rows, 8 * tiling.rows);
-  return {tiling,
-          dim3(at_most(few > many ? few : many, rows, tiling.rows), static_cast<unsigned>(tiling.tiles))};
-}
-
-bool normalised_relu_fits(int channels) {
-  return channels > 0 && channels % kEight == 0 && tiling_of(channels, kThreads).tiles <= kCounters;
-}
-
-size_t partial_floats(const ReluShape& shape) {
-  const auto sums = sums_launch(shape.channels, shape.rows);
-  return static_cast<size_t>(sums.grid.x) * sums.grid.y * sums.tiling.lanes * 2 * kEight;
-}
 
 cudaError_t normalised_relu_forward(const ReluShape& shape, const ReluForward& pass, cudaStream_t stream) {
   const int channels = shape.channels;

@@ -7,7 +7,7 @@
 /// What the passes of a normalised ReLU do with a pixel's channels, and how they share the pixels out.
 namespace stiefel::models::cuda {
 
-/// Calls act(row, packed...) for the thread's rows of `count`, `kAhead` loads at a time.
+/// Calls act(row, load_row(row)) for the thread's rows of `count`, `kAhead` loads at a time.
 template <int kAhead, class Load, class Act>
 __device__ void for_rows(int count, int first, int step, Load load_row, Act act) {
   using Row = decltype(load_row(0));
@@ -22,6 +22,14 @@ __device__ void for_rows(int count, int first, int step, Load load_row, Act act)
       if (row + i * step < count) act(row + i * step, rows[i]);
     }
   }
+}
+
+/// The same from the last row to the first: after a pass over all rows the caches hold the last ones.
+template <int kAhead, class Load, class Act>
+__device__ void for_rows_backwards(int count, int first, int step, Load load_row, Act act) {
+  for_rows<kAhead>(
+      count, first, step, [&](int row) { return load_row(count - 1 - row); },
+      [&](int row, const auto& packed) { act(count - 1 - row, packed); });
 }
 
 /// The normalisation of a thread's channels: z = (x − μ) γ/σ + β.
@@ -88,7 +96,8 @@ struct Launch {
   dim3 grid;
 };
 
-/// For sums: as many blocks as fill the device once, a thread having at least four rows.
+/// For sums: as many blocks as fill the device once, a thread having at least four rows; of few rows, narrow
+/// tiles that are a block's alone, so that no block waits for another.
 Launch sums_launch(int channels, int rows);
 
 /// For what is done row by row: as many blocks as fill the device a few times, up to eight rows to a thread.
