@@ -11,6 +11,7 @@
 #include "train/clip.h"
 #include "train/config.h"
 #include "train/epoch_table.h"
+#include "train/half_weights.h"
 #include "train/methods.h"
 #include "train/orthonormality.h"
 #include "train/penalty_schedule.h"
@@ -174,6 +175,43 @@ TEST(Clip, ScalesAsTorchDoes) {
     clip_gradients_(ours, 2.5);
     torch::nn::utils::clip_grad_norm_(theirs, 2.5);
     for (size_t i = 0; i < theirs.size(); ++i) EXPECT_TRUE(torch::equal(ours[i].grad(), theirs[i].grad()));
+  }
+}
+
+TEST(HalfWeights, AreTheParametersRoundedAndGiveTheirGradientsBack) {
+  const auto net = stiefel::models::make_classifier("wrn-10-1", {3, 10, 0});
+  std::vector<torch::nn::Conv2dImpl*> convolutions;
+  for (const auto& module : net->modules()) {
+    if (auto* found = module->as<torch::nn::Conv2dImpl>()) convolutions.push_back(found);
+  }
+  std::vector<at::Tensor> parameters, factors;
+  for (auto* convolution : convolutions) {
+    auto& weight = convolution->weight;
+    weight.set_data(weight.data().contiguous(at::MemoryFormat::ChannelsLast));
+    parameters.push_back(weight);
+    factors.push_back(torch::randn(weight.sizes()).to(at::kBFloat16));
+  }
+  ASSERT_GT(parameters.size(), 5U);
+  {
+    const HalfWeights none(*net, NetworkPrecision::kTf32);
+    EXPECT_TRUE(convolutions[0]->weight.is_same(parameters[0]));
+  }
+  {
+    const HalfWeights halves(*net, NetworkPrecision::kBf16);
+    at::Tensor loss = torch::zeros({});
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const auto& half = convolutions[i]->weight;
+      EXPECT_TRUE(at::equal(half, parameters[i].to(at::kBFloat16)));
+      EXPECT_EQ(half.strides(), parameters[i].strides());
+      if (i != 1) loss = loss + (half * factors[i]).to(at::kFloat).sum();
+    }
+    loss.backward();
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_TRUE(convolutions[i]->weight.is_same(parameters[i]));
+    ASSERT_EQ(parameters[i].grad().defined(), i != 1) << "the second was in no loss";
+    if (i == 1) continue;
+    EXPECT_TRUE(at::equal(parameters[i].grad(), factors[i].to(at::kFloat)));
   }
 }
 

@@ -19,6 +19,7 @@
 #include "device_rates.h"
 #include "display.h"
 #include "files/files.h"
+#include "half_weights.h"
 #include "interrupt.h"
 #include "network.h"
 #include "orthonormality.h"
@@ -151,6 +152,7 @@ void Trainer::step_on_device() {
     const TensorCoreScope tensor_cores(precision_, is_sequence_task(config_.task));
     {
       const AutocastScope autocast(precision_);
+      const HalfWeights halves(*model_, precision_);
       scores = model_->forward(batch.inputs);
     }
     if (precision_ == NetworkPrecision::kBf16) scores = scores.to(at::kFloat);

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/conv.h>
+
+#include <utility>
+#include <vector>
+
+#include "precision.h"
+
+namespace stiefel::train {
+
+/// While it lives, and the precision is bfloat16, the plain convolutions of a network have their weights in
+/// bfloat16, all of them cast at once; and so are their gradients cast back when the backward pass is
+/// through. LibTorch's autocast casts each by itself, which shows where there are fifty small ones. The
+/// parameters that the network and its optimisers know stay as they are. For the forward pass.
+class HalfWeights {
+ public:
+  HalfWeights(const torch::nn::Module& model, NetworkPrecision precision);
+  ~HalfWeights();
+  HalfWeights(const HalfWeights&) = delete;
+  HalfWeights& operator=(const HalfWeights&) = delete;
+
+ private:
+  std::vector<std::pair<torch::nn::Conv2dImpl*, at::Tensor>> kept_;
+};
+
+}  // namespace stiefel::train
