@@ -1,7 +1,5 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,22 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "bad_words.h"
 #include "command.h"
 #include "train/message.h"
 #include "train/system.h"
-
-namespace {
-
-/// A first word that is no option must be a sub-command; the parser would only say that one is missing.
-void refuse_unknown(CLI::App& app, const std::string& word) {
-  std::vector<std::string> names;
-  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
-  if (word.rfind('-', 0) == 0 || std::find(names.begin(), names.end(), word) != names.end()) return;
-  throw std::invalid_argument(
-      fmt::format("there is no sub-command '{}'; there are {}", word, fmt::join(names, ", ")));
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   using namespace stiefel::app;
@@ -55,12 +41,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    refuse_unknown(app, argv[1]);
     app.parse(argc, argv);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
     fmt::print(stderr, "stiefel: the output cannot be written: {}\n", std::strerror(errno));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    // --help and --version come this way too.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "stiefel: {}\n", explain(app, error, {argv + 1, argv + argc}));
+    return 2;
   } catch (const Exit& exit) {
     return exit.status;
   } catch (const std::invalid_argument& error) {

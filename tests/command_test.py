@@ -192,7 +192,17 @@ class Command(CommandTest):
         optim, = [line for line in text.splitlines() if line.strip().startswith("--optim")]
         self.assertEqual([name for name in known if name not in re.findall("[a-z][a-z-]*", optim)], [])
         self.assertIn("resume", self.run_command(status=2).stderr)
-        self.assertIn("no sub-command 'trian'; there are train, resume", self.run_command("trian", status=2).stderr)
+        for words, said in ((("trian",), "has no sub-command 'trian'; there are train, resume"),
+                            (("data", "chek"), "`stiefel data` has no sub-command 'chek'; there are"),
+                            (("train", "--optm", "sgd"), "`stiefel train` has no option --optm; did you mean --optim? (`stiefel train"),
+                            (("train", "--weight-decai=1"), "no option --weight-decai; did you mean --weight-decay?"),
+                            (("paper", "table1", "--scal", "smoke"), "has no option --scal; did you mean --scale?"),
+                            (("train", "--zzz"), "`stiefel train` has no option --zzz (`stiefel train --help` lists all)"),
+                            (("--zzz",), "`stiefel` has no option --zzz (`stiefel --help` lists all)"),
+                            (("train", "stray"), "stray (`stiefel train --help` lists all)"),
+                            (("train", "--epochs", "ten"), "--epochs = ten (`stiefel train --help` lists all)"),
+                            (("train", "--optim"), "--optim: 1 required")):
+            self.assertIn(said, self.run_command(*words, status=2).stderr)
         self.assertIn("mnist", self.run_command("data", "list").stdout)
         self.run_command("data", "check", "mnist", status=1)  # a small set is not the published one
 
