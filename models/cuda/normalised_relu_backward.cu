@@ -1,3 +1,4 @@
+#include "launch.cuh"
 #include "relu_rows.cuh"
 
 namespace stiefel::models::cuda {
@@ -227,11 +228,11 @@ cudaError_t normalised_relu_backward(const ReluShape& shape, const ReluBackward&
   with_type(shape, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const auto first = shape.pooled ? reduce_pooled<T> : reduce<T>;
-    first<<<sums.grid, kThreads, 0, stream>>>(sums.tiling, row_count, channels, shape.width, pass);
+    launch(first, sums.grid, kThreads, stream, sums.tiling, row_count, channels, shape.width, pass);
     const auto second = shape.pooled                   ? differentiate_pooled<T>
                         : pass.sum_gradient == nullptr ? differentiate<T, false>
                                                        : differentiate<T, true>;
-    second<<<rows.grid, kRowThreads, 0, stream>>>(rows.tiling, row_count, channels, shape.width, pass);
+    launch(second, rows.grid, kRowThreads, stream, rows.tiling, row_count, channels, shape.width, pass);
   });
   return cudaGetLastError();
 }

@@ -1,3 +1,4 @@
+#include "launch.cuh"
 #include "relu_rows.cuh"
 
 namespace stiefel::models::cuda {
@@ -147,9 +148,9 @@ cudaError_t normalised_relu_forward(const ReluShape& shape, const ReluForward& p
   with_type(shape, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const auto first = pass.addend == nullptr ? collect<T, false> : collect<T, true>;
-    first<<<sums.grid, kThreads, 0, stream>>>(sums.tiling, shape.rows, channels, pass);
+    launch(first, sums.grid, kThreads, stream, sums.tiling, shape.rows, channels, pass);
     const auto second = shape.pooled ? apply_pooled<T> : apply<T>;
-    second<<<rows.grid, kRowThreads, 0, stream>>>(rows.tiling, row_count, channels, shape.width, pass);
+    launch(second, rows.grid, kRowThreads, stream, rows.tiling, row_count, channels, shape.width, pass);
   });
   return cudaGetLastError();
 }

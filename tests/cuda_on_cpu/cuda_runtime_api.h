@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+// What a kernel without tensor cores needs of CUDA, on the CPU: a block's threads take turns, each up to the
+// next barrier, and the blocks follow one another. For tests of the kernels' own code where there is no GPU.
+
+#define __global__
+#define __device__
+#define __launch_bounds__(...)
+#define __shared__ static  // the blocks come one at a time
+
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+using cudaStream_t = void*;
+enum cudaError_t { cudaSuccess };
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
+
+namespace cuda_on_cpu {
+
+/// What cudaDeviceGetAttribute tells.
+extern int processors;
+
+void run(dim3 grid, int threads, const std::function<void()>& kernel);
+void wait_for_block();
+
+}  // namespace cuda_on_cpu
+
+extern dim3 threadIdx, blockIdx, gridDim;
+
+inline void __syncthreads() { cuda_on_cpu::wait_for_block(); }
+inline void __threadfence() {}
+
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = cuda_on_cpu::processors;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+template <class T>
+T __ldcg(const T* from) {
+  return *from;
+}
+
+inline unsigned atomicInc(unsigned* counter, unsigned last) {
+  const unsigned before = *counter;
+  *counter = before >= last ? 0 : before + 1;
+  return before;
+}
+
+inline float __uint_as_float(unsigned bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
