@@ -133,16 +133,73 @@ void print_ratios(const std::vector<std::pair<std::string, std::vector<bench::Ro
   fmt::print("{}", text.str());
 }
 
+struct EpochOptions {
+  Common common;
+  train::Config config;
+  std::vector<std::string> models{"small"};
+  int64_t steps = 20;
+};
+
+/// Throws where a network's name is bad, before any work.
+void check_networks(const EpochOptions& options) {
+  for (const auto& model : options.models) {
+    auto probe = options.config;
+    probe.model = model;
+    probe.optim = "sgd";
+    probe.resolve();
+    train::make_network(probe);
+  }
+}
+
+std::string epoch_heading(const train::Config& config, const at::Device& device, int64_t steps,
+                          int64_t steps_per_epoch) {
+  const auto how = device.is_cuda()
+                       ? fmt::format("{}{}", to_string(train::choose_precision(config, device)),
+                                     config.graph == "off" ? ", kernel by kernel" : ", one CUDA graph")
+                       : fmt::format("{} threads", at::get_num_threads());
+  return fmt::format(
+      "a training step of {} on {}, batch {}, {}, {}, medians of {} steps; an epoch has {}\n\n", config.model,
+      config.data, config.batch, device.str(), how, steps, steps_per_epoch);
+}
+
+void compare_networks(const EpochOptions& options) {
+  const auto& common = options.common;
+  if (options.models.size() > 1 && !common.for_people()) {
+    throw std::invalid_argument("--format " + common.format + " takes one network; run it once for each");
+  }
+  const auto chosen = bench::with_baselines(bench::choose_contenders(common.methods));
+  check_networks(options);
+  set_threads(common.threads);
+  const auto device = train::choose_device(common.device);
+  auto config = options.config;
+  config.device = common.device;
+  config.threads = common.threads;
+  config.step_precision = common.step_precision;
+  std::vector<std::pair<std::string, std::vector<bench::Row>>> tables;
+  for (const auto& model : options.models) {
+    config.model = model;
+    bench::Progress progress;
+    const auto all = bench::compare_epochs(chosen, config, options.steps,
+                                           [&](const std::string& what) { progress.now(what); });
+    progress.done();
+    if (common.for_people()) {
+      fmt::print("{}{}", tables.empty() ? "" : "\n",
+                 epoch_heading(config, device, options.steps, all.front().steps_per_epoch));
+    }
+    fmt::print("{}", bench::format_rows(bench::only(all, common.methods), common.format));
+    std::fflush(stdout);
+    tables.emplace_back(model, all);
+  }
+  if (tables.size() > 1) {
+    fmt::print("\n");
+    print_ratios(tables);
+  }
+}
+
 void add_epoch(CLI::App& group) {
   auto* command = group.add_subcommand(
       "epoch", "whole training steps of every method: the time column of the paper's Table 3");
-  struct Options {
-    Common common;
-    train::Config config;
-    std::vector<std::string> models{"small"};
-    int64_t steps = 20;
-  };
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<EpochOptions>();
   auto& config = options->config;
   command
       ->add_option("--model,--models", options->models,
@@ -164,53 +221,7 @@ void add_epoch(CLI::App& group) {
                    "auto: the whole step as one CUDA graph on a GPU; off: kernel by kernel")
       ->capture_default_str();
   options->common.add(*command);
-  command->callback([options] {
-    const auto& common = options->common;
-    auto base = options->config;
-    base.device = common.device;
-    base.threads = common.threads;
-    base.step_precision = common.step_precision;
-    const auto chosen = bench::with_baselines(bench::choose_contenders(common.methods));
-    if (options->models.size() > 1 && !common.for_people()) {
-      throw std::invalid_argument("--format " + common.format + " takes one network; run it once for each");
-    }
-    for (const auto& model : options->models) {
-      auto probe = base;
-      probe.model = model;
-      probe.optim = "sgd";
-      probe.step_precision = "auto";
-      probe.resolve();
-      train::make_network(probe);  // a bad name fails before any work
-    }
-    set_threads(common.threads);
-    const auto device = train::choose_device(common.device);
-    std::vector<std::pair<std::string, std::vector<bench::Row>>> tables;
-    for (const auto& model : options->models) {
-      base.model = model;
-      bench::Progress progress;
-      const auto all = bench::compare_epochs(chosen, base, options->steps,
-                                             [&](const std::string& what) { progress.now(what); });
-      progress.done();
-      const auto rows = bench::only(all, common.methods);
-      if (common.for_people()) {
-        const auto how = device.is_cuda()
-                             ? fmt::format("{}{}", to_string(train::choose_precision(base, device)),
-                                           base.graph == "off" ? ", kernel by kernel" : ", one CUDA graph")
-                             : fmt::format("{} threads", at::get_num_threads());
-        fmt::print(
-            "{}a training step of {} on {}, batch {}, {}, {}, medians of {} steps; an epoch has {}\n\n",
-            tables.empty() ? "" : "\n", base.model, base.data, base.batch, device.str(), how, options->steps,
-            all.front().steps_per_epoch);
-      }
-      fmt::print("{}", bench::format_rows(rows, common.format));
-      std::fflush(stdout);
-      tables.emplace_back(model, all);
-    }
-    if (tables.size() > 1) {
-      fmt::print("\n");
-      print_ratios(tables);
-    }
-  });
+  command->callback([options] { compare_networks(*options); });
 }
 
 }  // namespace
