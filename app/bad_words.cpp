@@ -56,7 +56,7 @@ std::vector<std::string> long_names(const CLI::App& command) {
 /// The nearest name that a slip of the fingers could have made into this one, or none.
 std::string meant(const std::string& word, const std::vector<std::string>& names) {
   std::string best;
-  size_t least = std::max<size_t>(2, word.size() / 4) + 1;
+  size_t least = (word.size() - 2) / 4 + 2;  // of four letters one may be wrong, of eight two
   for (const auto& name : names) {
     // A beginning is as good as one letter off.
     const auto off = name.rfind(word, 0) == 0 ? 1 : distance(word, name);
@@ -84,6 +84,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error,
   }
   const auto names = long_names(*command);
   for (const auto& word : words) {
+    if (word == "--") break;
     const auto name = word.substr(0, word.find('='));
     if (name.size() < 3 || name.rfind("--", 0) != 0) continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;

@@ -6,7 +6,7 @@
 /// Normalisation and the ReLU after it: relu(norm(x)), what stands between the convolutions of every network
 /// here. A batch norm in training, of channels-last images on a GPU, takes two kernels forward and two back
 /// (models/cuda/normalised_relu_kernels.h), with the sum before it or the maximum after it; any other
-/// normalisation, device or layout takes LibTorch's operators.
+/// normalisation, device or layout takes LibTorch's operators. The kernels can be differentiated once.
 namespace stiefel::models {
 
 at::Tensor normalised_relu(torch::nn::AnyModule& norm, const at::Tensor& x);

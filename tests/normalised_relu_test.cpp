@@ -2,6 +2,9 @@
 
 #include <torch/cuda.h>
 
+#include <functional>
+#include <limits>
+
 #include "models/classifier.h"
 #include "support.h"
 
@@ -264,6 +267,11 @@ TEST_F(NormalisedReluOnAGpu, LeavesTheRestToLibTorch) {
   check(torch::randn({4, 16, 6, 6}, at::kCUDA), true, false);
   check(torch::randn({4, 12, 6, 6}, at::kCUDA).contiguous(last), true, false);
   check(torch::randn({4, 16, 6, 6}, at::kCUDA).contiguous(last), false, false);
+  // Channels-last, and not where 16 bytes begin.
+  check(torch::randn({4 * 16 * 36 + 1}, at::kCUDA).as_strided({4, 16, 6, 6}, {576, 1, 96, 16}, 1), true,
+        false);
+  auto other = norm_of(draw({1, 16, 2}, at::kFloat), at::kCUDA);
+  EXPECT_THROW(normalised_relu(other, torch::randn({4, 64, 6, 6}, at::kCUDA).contiguous(last)), c10::Error);
 }
 
 /// A gradient that is one number expanded, or not channels-last; of the sum alone.
@@ -284,6 +292,23 @@ TEST_F(NormalisedReluOnAGpu, TakesAnyGradient) {
   EXPECT_TRUE(at::equal(gradient_of([&](auto, auto relu) { return relu.sum(); }),
                         gradient_of([&](auto, auto relu) { return (relu * ones).sum(); })));
   EXPECT_TRUE(at::equal(gradient_of([&](auto sum, auto) { return (sum * last).sum(); }), last));
+}
+
+/// A gradient that lies behind another number, and so not where 16 bytes begin.
+TEST_F(NormalisedReluOnAGpu, TakesAGradientFromAnyPlace) {
+  const auto drawn = draw({4, 16, 2}, at::kFloat);
+  const auto weights = torch::randn({65}, at::kCUDA);
+  std::vector<Tensor> gradients;
+  for (const bool behind : {false, true}) {
+    auto norm = norm_of(drawn, at::kCUDA);
+    const auto x = drawn.x.to(at::kCUDA, at::kFloat).requires_grad_(true);
+    const auto flat = pooled_relu(norm, x).flatten();
+    const auto all = behind ? torch::cat({torch::zeros({1}, at::kCUDA), flat}) * weights
+                            : flat * weights.narrow(0, 1, 64).clone();
+    all.sum().backward();
+    gradients.push_back(x.grad().clone());
+  }
+  EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
 }
 
 /// A step of a whole network in float: the loss and every gradient. The CPU's own gradients in float and in

@@ -1,8 +1,12 @@
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <limits>
+#include <ostream>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "models/cuda/normalised_relu_kernels.h"
@@ -91,7 +95,7 @@ struct Pass {
         nullptr);
     normalised_relu_backward(
         shape,
-        {c.summed() ? sum.data() : x.data(), weight.data(), bias.data(), statistics.data(), gradient.data(),
+        {c.summed() ? sum.data() : x.data(), bias.data(), statistics.data(), gradient.data(),
          c.form == Form::kSummed ? sum_gradient.data() : nullptr, x_gradient.data(), weight_gradient.data(),
          bias_gradient.data(), coefficients.data(), partial.data(), counters.data()},
         nullptr);

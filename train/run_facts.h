@@ -19,11 +19,11 @@ nlohmann::json run_facts(const std::filesystem::path& folder, const std::vector<
 void write_run_facts(const std::filesystem::path& folder, const nlohmann::json& facts);
 
 /// The parts that the run in the folder was made of so far, oldest first, each with its command, commit,
-/// start, hardware and versions. None where there is no record, or none that can be read.
+/// start, hardware and versions. None where there is no record, or none that is JSON.
 nlohmann::json parts_so_far(const std::filesystem::path& folder);
 
 /// Whether the record in the folder says that the run is finished. False where there is none, or none that
-/// can be read.
+/// is JSON.
 bool says_finished(const std::filesystem::path& folder);
 
 }  // namespace stiefel::train

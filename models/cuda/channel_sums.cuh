@@ -5,7 +5,7 @@
 
 /// Sums over the pixels, two a channel, in one launch. A block takes a tile of channels, eight to each of its
 /// lanes, and some of the rows; the block that finishes a tile last adds up what the others left. The order
-/// of every sum is fixed by the shape.
+/// of every sum is fixed by the shape and the device.
 namespace stiefel::models::cuda {
 
 constexpr int kThreads = 512;  // of a block that sums

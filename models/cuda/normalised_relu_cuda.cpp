@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -25,25 +26,41 @@ constexpr auto kLast = at::MemoryFormat::ChannelsLast;
 
 float* floats(const at::Tensor& t) { return t.data_ptr<float>(); }
 
-bool is_float_cuda(const at::Tensor& t) { return t.is_cuda() && t.scalar_type() == at::kFloat; }
+/// The kernels load and store 16 bytes at a time.
+bool is_aligned(const at::Tensor& t) { return reinterpret_cast<uintptr_t>(t.data_ptr()) % 16 == 0; }
 
 bool fits(const at::Tensor& x, bool pooled) {
   return x.is_cuda() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.dim() == 4 &&
-         x.is_contiguous(kLast) && x.numel() <= std::numeric_limits<int>::max() && x.numel() > x.size(1) &&
-         kernels::normalised_relu_fits(static_cast<int>(x.size(1))) &&
+         x.is_contiguous(kLast) && is_aligned(x) && x.numel() <= std::numeric_limits<int>::max() &&
+         x.numel() > x.size(1) && kernels::normalised_relu_fits(static_cast<int>(x.size(1))) &&
          (!pooled || (x.size(2) % 2 == 0 && x.size(3) % 2 == 0));
 }
 
-bool fits(const BatchNorm2dImpl& norm) {
-  return norm.is_training() && norm.options.affine() && norm.options.track_running_stats() &&
-         norm.options.momentum().has_value() && is_float_cuda(norm.weight) && is_float_cuda(norm.bias) &&
-         is_float_cuda(norm.running_mean) && is_float_cuda(norm.running_var) &&
-         norm.num_batches_tracked.is_cuda() && norm.num_batches_tracked.scalar_type() == at::kLong;
+/// What does not fit goes to LibTorch's operators, which say what is wrong with it.
+bool fits(const BatchNorm2dImpl& norm, const at::Tensor& x) {
+  if (!norm.is_training() || !norm.options.affine() || !norm.options.track_running_stats() ||
+      !norm.options.momentum().has_value()) {
+    return false;
+  }
+  for (const auto& t : {norm.weight, norm.bias, norm.running_mean, norm.running_var}) {
+    if (t.device() != x.device() || t.scalar_type() != at::kFloat || t.numel() != x.size(1) ||
+        !t.is_contiguous() || !is_aligned(t)) {
+      return false;
+    }
+  }
+  return norm.num_batches_tracked.device() == x.device() &&
+         norm.num_batches_tracked.scalar_type() == at::kLong;
 }
 
 bool alike(const at::Tensor& x, const at::Tensor& other) {
   return other.sizes() == x.sizes() && other.scalar_type() == x.scalar_type() &&
-         other.device() == x.device() && other.is_contiguous(kLast);
+         other.device() == x.device() && other.is_contiguous(kLast) && is_aligned(other);
+}
+
+/// A gradient as the kernels take it.
+at::Tensor arranged(const at::Tensor& gradient) {
+  const auto ordered = gradient.contiguous(kLast);
+  return is_aligned(ordered) ? ordered : ordered.clone();
 }
 
 kernels::ReluShape shape_of(const at::Tensor& x, bool pooled) {
@@ -51,16 +68,20 @@ kernels::ReluShape shape_of(const at::Tensor& x, bool pooled) {
           pooled, x.scalar_type() == at::kBFloat16};
 }
 
-/// Zeros that every launch on a stream leaves as zeros, so that one set serves all of them, one after
-/// another.
+/// Zeros that every launch leaves as zeros, so that one set serves all launches that follow one another:
+/// those made on a stream, recorded ones included as long as nothing else runs there while they are replayed.
 unsigned* counters(const c10::cuda::CUDAStream& stream) {
   static std::mutex mutex;
   // Never given back: when the program ends the driver may be gone before.
   static auto& kept = *new std::map<std::pair<int, cudaStream_t>, at::Tensor>;
   const std::lock_guard<std::mutex> lock(mutex);
   auto& zeros = kept[{stream.device_index(), stream.stream()}];
-  if (!zeros.defined())
+  if (!zeros.defined()) {
+    // Recorded, they would be zero only once the graph is replayed.
+    TORCH_CHECK(c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None,
+                "stiefel: take one step before it is captured into a CUDA graph");
     zeros = at::zeros({kernels::kCounters}, at::TensorOptions(at::kInt).device(stream.device()));
+  }
   return reinterpret_cast<unsigned*>(zeros.data_ptr<int>());
 }
 
@@ -99,7 +120,7 @@ class NormalisedRelu : public torch::autograd::Function<NormalisedRelu> {
                                     floats(partial),
                                     counters(stream)};
     C10_CUDA_CHECK(kernels::normalised_relu_forward(shape, pass, stream.stream()));
-    context->save_for_backward({addend ? sum : x, weight, bias, statistics});
+    context->save_for_backward({addend ? sum : x, bias, statistics});
     context->saved_data["pooled"] = pooled;
     context->saved_data["added"] = addend.has_value();
     context->set_materialize_grads(false);
@@ -110,25 +131,32 @@ class NormalisedRelu : public torch::autograd::Function<NormalisedRelu> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "stiefel: a normalised ReLU can be differentiated once");
     const auto saved = context->get_saved_variables();
-    const auto &x = saved[0], &weight = saved[1], &bias = saved[2], &statistics = saved[3];
+    const auto &x = saved[0], &bias = saved[1], &statistics = saved[2];
     const bool pooled = context->saved_data["pooled"].toBool();
     const bool added = context->saved_data["added"].toBool();
-    const auto of_sum = added && gradients[1].defined() ? gradients[1].contiguous(kLast) : at::Tensor();
+    const auto of_sum = added && gradients[1].defined() ? arranged(gradients[1]) : at::Tensor();
     // Where only the sum was used the ReLU has nothing to add.
     if (!gradients[0].defined()) return {of_sum, of_sum, {}, {}, {}, {}};
-    const auto gradient = gradients[0].contiguous(kLast);
+    const auto gradient = arranged(gradients[0]);
     const c10::cuda::CUDAGuard guard(x.device());
     const auto stream = at::cuda::getCurrentCUDAStream();
     const auto shape = shape_of(x, pooled);
     const auto partial = partial_sums(shape, statistics.options());
     const auto coefficients = at::empty({2, x.size(1)}, statistics.options());
     const auto x_gradient = at::empty_like(x);
-    const auto weight_gradient = at::empty_like(weight), bias_gradient = at::empty_like(bias);
-    const kernels::ReluBackward pass{
-        x.data_ptr(),          floats(weight),          floats(bias),
-        floats(statistics),    gradient.data_ptr(),     of_sum.defined() ? of_sum.data_ptr() : nullptr,
-        x_gradient.data_ptr(), floats(weight_gradient), floats(bias_gradient),
-        floats(coefficients),  floats(partial),         counters(stream)};
+    const auto weight_gradient = at::empty({x.size(1)}, statistics.options());
+    const auto bias_gradient = at::empty_like(weight_gradient);
+    const kernels::ReluBackward pass{x.data_ptr(),
+                                     floats(bias),
+                                     floats(statistics),
+                                     gradient.data_ptr(),
+                                     of_sum.defined() ? of_sum.data_ptr() : nullptr,
+                                     x_gradient.data_ptr(),
+                                     floats(weight_gradient),
+                                     floats(bias_gradient),
+                                     floats(coefficients),
+                                     floats(partial),
+                                     counters(stream)};
     C10_CUDA_CHECK(kernels::normalised_relu_backward(shape, pass, stream.stream()));
     return {x_gradient, added ? x_gradient : at::Tensor(), weight_gradient, bias_gradient, {}, {}};
   }
@@ -141,7 +169,7 @@ std::optional<SumAndRelu> fused_relu(const torch::nn::AnyModule& norm, const Ter
   if (!fits(x, pooled) || (addend.defined() && !alike(x, addend))) return std::nullopt;
   const auto module = norm.ptr();
   const auto* batch_norm = module->as<BatchNorm2dImpl>();
-  if (batch_norm == nullptr || !fits(*batch_norm)) return std::nullopt;
+  if (batch_norm == nullptr || !fits(*batch_norm, x)) return std::nullopt;
   const auto other = addend.defined() ? std::optional<at::Tensor>(addend) : std::nullopt;
   const auto outputs =
       NormalisedRelu::apply(x, other, batch_norm->weight, batch_norm->bias, batch_norm, pooled);

@@ -40,7 +40,6 @@ struct ReluForward {
 /// ∂x = γ/σ (g − mean g − x̂ mean gx̂), where g is the gradient of z and x̂ = (x − μ)/σ.
 struct ReluBackward {
   const void* x;
-  const float* weight;
   const float* bias;
   const float* statistics;
   const void* gradient;      ///< of y

@@ -96,8 +96,8 @@ struct Launch {
   dim3 grid;
 };
 
-/// For sums: as many blocks as fill the device once, a thread having at least four rows; of few rows, narrow
-/// tiles that are a block's alone, so that no block waits for another.
+/// For sums: as many blocks as fill the device once, a thread having about four rows or more; of few rows,
+/// narrow tiles that are a block's alone, so that no block waits for another.
 Launch sums_launch(int channels, int rows);
 
 /// For what is done row by row: as many blocks as fill the device a few times, up to eight rows to a thread.
