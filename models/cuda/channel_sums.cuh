@@ -30,12 +30,15 @@ inline Tiling tiling_of(int channels, int threads, int most_lanes) {
 struct Place {
   int row, lane, channel;
   bool works;
+  int first, step;  ///< of the rows of all that are the thread's
 
   __device__ explicit Place(const Tiling& tiling)
       : row(threadIdx.x / tiling.lanes),
         lane(threadIdx.x % tiling.lanes),
         channel((blockIdx.y * tiling.lanes + lane) * kEight),
-        works(row < tiling.rows) {}
+        works(row < tiling.rows),
+        first(static_cast<int>(blockIdx.x) * tiling.rows + row),
+        step(static_cast<int>(gridDim.x) * tiling.rows) {}
 };
 
 /// A thread's two sums of each of its channels.

@@ -1,4 +1,3 @@
-#include "launch.cuh"
 #include "relu_rows.cuh"
 
 namespace stiefel::models::cuda {
@@ -59,8 +58,8 @@ __device__ void finish(const Sums& sums, int rows, int channels, int channel, co
 
 /// Σg and Σg(x − μ) of each channel, with g = ∂y where z > 0.
 template <class T>
-__global__ __launch_bounds__(kThreads, 1) void reduce(Tiling tiling, int rows, int channels, int,
-                                                      ReluBackward pass) {
+__global__ __launch_bounds__(kThreads, 1) void reduce(Tiling tiling, ReluShape shape, ReluBackward pass) {
+  const int channels = shape.channels;
   const Place place(tiling);
   const T* x = static_cast<const T*>(pass.x) + place.channel;
   const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
@@ -68,7 +67,7 @@ __global__ __launch_bounds__(kThreads, 1) void reduce(Tiling tiling, int rows, i
   if (place.works) {
     const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
     for_rows<4>(
-        rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+        shape.rows, place,
         [&](int row) {
           const size_t at = static_cast<size_t>(row) * channels;
           return Pair<T>{load(x + at), load(gradient + at)};
@@ -85,13 +84,14 @@ __global__ __launch_bounds__(kThreads, 1) void reduce(Tiling tiling, int rows, i
         });
   }
   if (add_blocks(sums, tiling, place, pass.partial, pass.counters)) {
-    finish(sums, rows, channels, place.channel, pass);
+    finish(sums, shape.rows, channels, place.channel, pass);
   }
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads, 1) void reduce_pooled(Tiling tiling, int pooled_rows, int channels,
-                                                             int width, ReluBackward pass) {
+__global__ __launch_bounds__(kThreads, 1) void reduce_pooled(Tiling tiling, ReluShape shape,
+                                                             ReluBackward pass) {
+  const int channels = shape.channels;
   const Place place(tiling);
   const T* x = static_cast<const T*>(pass.x) + place.channel;
   const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
@@ -99,9 +99,9 @@ __global__ __launch_bounds__(kThreads, 1) void reduce_pooled(Tiling tiling, int 
   if (place.works) {
     const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
     for_rows<1>(
-        pooled_rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+        shape.out_rows(), place,
         [&](int row) {
-          return SquarePair<T>{PackedSquare<T>(x, Square(row, width), channels),
+          return SquarePair<T>{PackedSquare<T>(x, Square(row, shape.width), channels),
                                load(gradient + static_cast<size_t>(row) * channels)};
         },
         [&](int, const SquarePair<T>& pair) {
@@ -119,7 +119,7 @@ __global__ __launch_bounds__(kThreads, 1) void reduce_pooled(Tiling tiling, int 
         });
   }
   if (add_blocks(sums, tiling, place, pass.partial, pass.counters)) {
-    finish(sums, 4 * pooled_rows, channels, place.channel, pass);
+    finish(sums, shape.rows, channels, place.channel, pass);
   }
 }
 
@@ -139,8 +139,9 @@ struct Differential {
 };
 
 template <class T, bool kAdds>
-__global__ __launch_bounds__(kRowThreads, 2) void differentiate(Tiling tiling, int rows, int channels, int,
+__global__ __launch_bounds__(kRowThreads, 2) void differentiate(Tiling tiling, ReluShape shape,
                                                                 ReluBackward pass) {
+  const int channels = shape.channels;
   struct Loaded {
     Pair<T> pair;
     Packed<T> sum;
@@ -153,7 +154,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate(Tiling tiling, i
   T* x_gradient = static_cast<T*>(pass.x_gradient) + place.channel;
   const Differential differential(pass, channels, place.channel);
   for_rows_backwards<2>(
-      rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+      shape.rows, place,
       [&](int row) {
         const size_t at = static_cast<size_t>(row) * channels;
         Loaded loaded;
@@ -180,9 +181,9 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate(Tiling tiling, i
 }
 
 template <class T>
-__global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling tiling, int pooled_rows,
-                                                                       int channels, int width,
+__global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling tiling, ReluShape shape,
                                                                        ReluBackward pass) {
+  const int channels = shape.channels;
   const Place place(tiling);
   if (!place.works) return;
   const T* x = static_cast<const T*>(pass.x) + place.channel;
@@ -190,9 +191,9 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling ti
   T* x_gradient = static_cast<T*>(pass.x_gradient) + place.channel;
   const Differential differential(pass, channels, place.channel);
   for_rows_backwards<1>(
-      pooled_rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
+      shape.out_rows(), place,
       [&](int row) {
-        return SquarePair<T>{PackedSquare<T>(x, Square(row, width), channels),
+        return SquarePair<T>{PackedSquare<T>(x, Square(row, shape.width), channels),
                              load(gradient + static_cast<size_t>(row) * channels)};
       },
       [&](int row, const SquarePair<T>& pair) {
@@ -209,7 +210,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling ti
             four[j].of[i] = differential.of(g, chosen.centred[j], i);
           }
         }
-        const Square square(row, width);
+        const Square square(row, shape.width);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           store(x_gradient + static_cast<size_t>(square.rows[j]) * channels, four[j]);
@@ -220,21 +221,13 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling ti
 }  // namespace
 
 cudaError_t normalised_relu_backward(const ReluShape& shape, const ReluBackward& pass, cudaStream_t stream) {
-  const int channels = shape.channels;
-  // The blocks of a pooled sum are as many as of an unpooled one, for which `partial` has room.
-  const auto sums = sums_launch(channels, shape.rows);
-  const int row_count = shape.pooled ? shape.rows / 4 : shape.rows;
-  const auto rows = rows_launch(channels, row_count);
-  with_type(shape, [&](auto* type) {
+  return with_type(shape, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const auto first = shape.pooled ? reduce_pooled<T> : reduce<T>;
-    launch(first, sums.grid, kThreads, stream, sums.tiling, row_count, channels, shape.width, pass);
-    const auto second = shape.pooled                   ? differentiate_pooled<T>
-                        : pass.sum_gradient == nullptr ? differentiate<T, false>
-                                                       : differentiate<T, true>;
-    launch(second, rows.grid, kRowThreads, stream, rows.tiling, row_count, channels, shape.width, pass);
+    const auto rows = shape.pooled                   ? differentiate_pooled<T>
+                      : pass.sum_gradient == nullptr ? differentiate<T, false>
+                                                     : differentiate<T, true>;
+    return launch_both(shape.pooled ? reduce_pooled<T> : reduce<T>, rows, shape, pass, stream);
   });
-  return cudaGetLastError();
 }
 
 }  // namespace stiefel::models::cuda

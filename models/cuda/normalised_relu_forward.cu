@@ -1,4 +1,3 @@
-#include "launch.cuh"
 #include "relu_rows.cuh"
 
 namespace stiefel::models::cuda {
@@ -53,8 +52,8 @@ __device__ void finish(const Sums& sums, const Eight& pivot, int rows, int chann
 /// μ and σ of each channel. The sums are of x less the first pixel's value: of numbers far from zero the
 /// plain squares would leave no digits of the variance.
 template <class T, bool kAdds>
-__global__ __launch_bounds__(kThreads, 1) void collect(Tiling tiling, int rows, int channels,
-                                                       ReluForward pass) {
+__global__ __launch_bounds__(kThreads, 1) void collect(Tiling tiling, ReluShape shape, ReluForward pass) {
+  const int channels = shape.channels;
   const Place place(tiling);
   const T* x = static_cast<const T*>(pass.x) + place.channel;
   const T* addend = static_cast<const T*>(pass.addend) + (kAdds ? place.channel : 0);
@@ -71,35 +70,33 @@ __global__ __launch_bounds__(kThreads, 1) void collect(Tiling tiling, int rows, 
   Eight pivot{};
   if (place.works) {
     pivot = value(term(0));
-    for_rows<4>(rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows, term,
-                [&](int row, const Term<T, kAdds>& packed) {
-                  const Eight eight = value(packed);
-                  if constexpr (kAdds) store(sum + static_cast<size_t>(row) * channels, eight);
+    for_rows<4>(shape.rows, place, term, [&](int row, const Term<T, kAdds>& packed) {
+      const Eight eight = value(packed);
+      if constexpr (kAdds) store(sum + static_cast<size_t>(row) * channels, eight);
 #pragma unroll
-                  for (int i = 0; i < kEight; ++i) {
-                    const float less = eight.of[i] - pivot.of[i];
-                    sums.first.of[i] += less;
-                    sums.second.of[i] = fmaf(less, less, sums.second.of[i]);
-                  }
-                });
+      for (int i = 0; i < kEight; ++i) {
+        const float less = eight.of[i] - pivot.of[i];
+        sums.first.of[i] += less;
+        sums.second.of[i] = fmaf(less, less, sums.second.of[i]);
+      }
+    });
   }
   if (add_blocks(sums, tiling, place, pass.partial, pass.counters)) {
-    finish(sums, pivot, rows, channels, place.channel, pass);
+    finish(sums, pivot, shape.rows, channels, place.channel, pass);
   }
 }
 
 /// y = relu(z).
 template <class T>
-__global__ __launch_bounds__(kRowThreads, 3) void apply(Tiling tiling, int rows, int channels, int,
-                                                        ReluForward pass) {
+__global__ __launch_bounds__(kRowThreads, 3) void apply(Tiling tiling, ReluShape shape, ReluForward pass) {
+  const int channels = shape.channels;
   const Place place(tiling);
   if (!place.works) return;
   const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + place.channel;
   T* out = static_cast<T*>(pass.out) + place.channel;
   const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
   for_rows_backwards<4>(
-      rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
-      [&](int row) { return load(x + static_cast<size_t>(row) * channels); },
+      shape.rows, place, [&](int row) { return load(x + static_cast<size_t>(row) * channels); },
       [&](int row, const Packed<T>& packed) {
         Eight eight = unpack(packed);
 #pragma unroll
@@ -112,16 +109,17 @@ __global__ __launch_bounds__(kRowThreads, 3) void apply(Tiling tiling, int rows,
 
 /// The largest y of each 2×2 square.
 template <class T>
-__global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, int pooled_rows, int channels,
-                                                               int width, ReluForward pass) {
+__global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, ReluShape shape,
+                                                               ReluForward pass) {
+  const int channels = shape.channels;
   const Place place(tiling);
   if (!place.works) return;
   const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + place.channel;
   T* out = static_cast<T*>(pass.out) + place.channel;
   const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
   for_rows_backwards<2>(
-      pooled_rows, blockIdx.x * tiling.rows + place.row, gridDim.x * tiling.rows,
-      [&](int row) { return PackedSquare<T>(x, Square(row, width), channels); },
+      shape.out_rows(), place,
+      [&](int row) { return PackedSquare<T>(x, Square(row, shape.width), channels); },
       [&](int row, const PackedSquare<T>& packed) {
         Eight four[4], result;
 #pragma unroll
@@ -141,18 +139,11 @@ __global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, in
 }  // namespace
 
 cudaError_t normalised_relu_forward(const ReluShape& shape, const ReluForward& pass, cudaStream_t stream) {
-  const int channels = shape.channels;
-  const auto sums = sums_launch(channels, shape.rows);
-  const int row_count = shape.pooled ? shape.rows / 4 : shape.rows;
-  const auto rows = rows_launch(channels, row_count);
-  with_type(shape, [&](auto* type) {
+  return with_type(shape, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const auto first = pass.addend == nullptr ? collect<T, false> : collect<T, true>;
-    launch(first, sums.grid, kThreads, stream, sums.tiling, shape.rows, channels, pass);
-    const auto second = shape.pooled ? apply_pooled<T> : apply<T>;
-    launch(second, rows.grid, kRowThreads, stream, rows.tiling, row_count, channels, shape.width, pass);
+    const auto sum = pass.addend == nullptr ? collect<T, false> : collect<T, true>;
+    return launch_both(sum, shape.pooled ? apply_pooled<T> : apply<T>, shape, pass, stream);
   });
-  return cudaGetLastError();
 }
 
 }  // namespace stiefel::models::cuda

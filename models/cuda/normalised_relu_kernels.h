@@ -17,6 +17,9 @@ struct ReluShape {
   int width;     ///< of an image
   bool pooled;   ///< the maximum of each 2×2 square follows; images have even sides then
   bool bf16;
+
+  /// Of the output.
+  constexpr int out_rows() const { return pooled ? rows / 4 : rows; }
 };
 
 /// y = relu(z), z = (x − μ) γ/σ + β, with μ and σ² = var + ε over the rows.

@@ -21,15 +21,16 @@ dim3 grid_of(int blocks, const Tiling& tiling) {
 
 }  // namespace
 
-Launch sums_launch(int channels, int rows) {
-  const bool few = rows <= 4 * kThreads;
-  const auto tiling = tiling_of(channels, kThreads, few ? kFewLanes : kMostLanes);
-  const int blocks = std::min(share(processors(), tiling.tiles), share(rows, 4 * tiling.rows));
+Launch sums_launch(const ReluShape& shape) {
+  const bool few = shape.rows <= 4 * kThreads;
+  const auto tiling = tiling_of(shape.channels, kThreads, few ? kFewLanes : kMostLanes);
+  const int blocks = std::min(share(processors(), tiling.tiles), share(shape.rows, 4 * tiling.rows));
   return {tiling, grid_of(few ? 1 : blocks, tiling)};
 }
 
-Launch rows_launch(int channels, int rows) {
-  const auto tiling = tiling_of(channels, kRowThreads, kMostLanes);
+Launch rows_launch(const ReluShape& shape) {
+  const int rows = shape.out_rows();
+  const auto tiling = tiling_of(shape.channels, kRowThreads, kMostLanes);
   const int blocks = std::max(share(4 * processors(), tiling.tiles), share(rows, 8 * tiling.rows));
   return {tiling, grid_of(std::min(blocks, share(rows, tiling.rows)), tiling)};
 }
@@ -40,7 +41,7 @@ bool normalised_relu_fits(int channels) {
 }
 
 size_t partial_floats(const ReluShape& shape) {
-  const auto sums = sums_launch(shape.channels, shape.rows);
+  const auto sums = sums_launch(shape);
   return static_cast<size_t>(sums.grid.x) * sums.grid.y * sums.tiling.lanes * 2 * kEight;
 }
 

@@ -3,15 +3,17 @@
 #include <type_traits>
 
 #include "channel_sums.cuh"
+#include "launch.cuh"
 
 /// What the passes of a normalised ReLU do with a pixel's channels, and how they share the pixels out.
 namespace stiefel::models::cuda {
 
 /// Calls act(row, load_row(row)) for the thread's rows of `count`, `kAhead` loads at a time.
 template <int kAhead, class Load, class Act>
-__device__ void for_rows(int count, int first, int step, Load load_row, Act act) {
+__device__ void for_rows(int count, const Place& place, Load load_row, Act act) {
   using Row = decltype(load_row(0));
-  for (int row = first; row < count; row += kAhead * step) {
+  const int step = place.step;
+  for (int row = place.first; row < count; row += kAhead * step) {
     Row rows[kAhead];
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
@@ -26,9 +28,9 @@ __device__ void for_rows(int count, int first, int step, Load load_row, Act act)
 
 /// The same from the last row to the first: after a pass over all rows the caches hold the last ones.
 template <int kAhead, class Load, class Act>
-__device__ void for_rows_backwards(int count, int first, int step, Load load_row, Act act) {
+__device__ void for_rows_backwards(int count, const Place& place, Load load_row, Act act) {
   for_rows<kAhead>(
-      count, first, step, [&](int row) { return load_row(count - 1 - row); },
+      count, place, [&](int row) { return load_row(count - 1 - row); },
       [&](int row, const auto& packed) { act(count - 1 - row, packed); });
 }
 
@@ -90,7 +92,7 @@ struct PackedSquare {
   }
 };
 
-/// How a launch is made over `rows` pixels of so many channels.
+/// How the blocks of a launch take tiles and rows.
 struct Launch {
   Tiling tiling;
   dim3 grid;
@@ -98,16 +100,25 @@ struct Launch {
 
 /// For sums: as many blocks as fill the device once, a thread having about four rows or more; of few rows,
 /// narrow tiles that are a block's alone, so that no block waits for another.
-Launch sums_launch(int channels, int rows);
+Launch sums_launch(const ReluShape& shape);
 
 /// For what is done row by row: as many blocks as fill the device a few times, up to eight rows to a thread.
 constexpr int kRowThreads = 256;
-Launch rows_launch(int channels, int rows);
+Launch rows_launch(const ReluShape& shape);
+
+/// A pass: a kernel that sums, and after it one that goes row by row.
+template <class Sum, class Rows, class Pass>
+cudaError_t launch_both(Sum sum, Rows rows, const ReluShape& shape, const Pass& pass, cudaStream_t stream) {
+  const auto first = sums_launch(shape), second = rows_launch(shape);
+  launch(sum, first.grid, kThreads, stream, first.tiling, shape, pass);
+  launch(rows, second.grid, kRowThreads, stream, second.tiling, shape, pass);
+  return cudaGetLastError();
+}
 
 /// Calls act with the type of the images, a null pointer to it.
 template <class Act>
-void with_type(const ReluShape& shape, Act act) {
-  shape.bf16 ? act(static_cast<__nv_bfloat16*>(nullptr)) : act(static_cast<float*>(nullptr));
+cudaError_t with_type(const ReluShape& shape, Act act) {
+  return shape.bf16 ? act(static_cast<__nv_bfloat16*>(nullptr)) : act(static_cast<float*>(nullptr));
 }
 
 }  // namespace stiefel::models::cuda
