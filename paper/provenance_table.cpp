@@ -7,6 +7,7 @@
 
 #include "kept.h"
 #include "readings.h"
+#include "report/commits.h"
 
 namespace stiefel::paper {
 
@@ -60,15 +61,9 @@ std::string short_commit(const std::string& commit) {
   return hash.substr(0, kCommitLength) + (end == std::string::npos ? "" : commit.substr(end));
 }
 
-/// Of every part of a run that was continued, in order, each once.
 std::string commits(const json& facts) {
-  std::vector<std::string> all;
-  const auto add = [&](const json& part) {
-    const auto commit = part.is_object() ? short_commit(text(part, "commit")) : "";
-    if (!commit.empty() && (all.empty() || all.back() != commit)) all.push_back(commit);
-  };
-  for (const auto& part : facts.value("earlier", json::array())) add(part);
-  add(facts);
+  auto all = report::commits_of(facts);
+  for (auto& commit : all) commit = short_commit(commit);
   return fmt::format("{}", fmt::join(all, ", then "));
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "commits.h"
 #include "files/files.h"
 #include "report/settings.h"
 
@@ -31,22 +32,6 @@ double number(const Json& object, const char* key) {
   return found != object.end() && found->is_number() ? found->get<double>() : kMissing;
 }
 
-/// The commit, after those of the parts before it where the run was continued.
-std::string commits(const Json& json) {
-  std::string all, last;
-  const auto add = [&](const Json& part) {
-    const auto commit = part.is_object() ? text(part, "commit") : "";
-    if (commit.empty() || commit == last) return;
-    all += (all.empty() ? "" : ", then ") + commit;
-    last = commit;
-  };
-  if (const auto earlier = json.find("earlier"); earlier != json.end() && earlier->is_array()) {
-    for (const auto& part : *earlier) add(part);
-  }
-  add(json);
-  return all;
-}
-
 void read_facts(const fs::path& file, RunFolder& run) {
   const std::string content = files::read(file);
   Json json;
@@ -60,7 +45,7 @@ void read_facts(const fs::path& file, RunFolder& run) {
   }
   if (!json.is_object()) fail(file, "line 1: expected a JSON object; is this a run folder?");
   run.name = text(json, "name");
-  run.commit = commits(json);
+  for (const auto& commit : commits_of(json)) run.commit += (run.commit.empty() ? "" : ", then ") + commit;
   run.version = text(json, "version");
   run.status = text(json, "status");
   run.started = text(json, "started");
