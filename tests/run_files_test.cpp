@@ -1,0 +1,162 @@
+#include <gtest/gtest.h>
+#include <stiefel/stiefel.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "files/files.h"
+#include "models/classifier.h"
+#include "train/checkpoint.h"
+#include "train/config.h"
+#include "train/methods.h"
+#include "train/tensorboard.h"
+
+// What a run leaves in its folder: checkpoints, on a full disk too, and TensorBoard's records.
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace files = stiefel::files;
+using namespace stiefel::train;
+
+class Folder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("stiefel_run_files_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_;
+};
+
+struct Tiny {
+  Tiny() : model(stiefel::models::make_classifier("small", {1, 10, 0})) {
+    config.resolve();
+    auto split = stiefel::split_parameters(*model);
+    for (auto& weight : split.manifold) stiefel::init::haar_(weight);
+    optimisers = find_method("cayley-sgd").make(split, config);
+  }
+  void step(int seed) {
+    torch::manual_seed(seed);
+    for (auto& optimizer : optimisers) optimizer->zero_grad();
+    model->forward(torch::randn({4, 1, 32, 32})).square().sum().backward();
+    for (auto& optimizer : optimisers) optimizer->step();
+  }
+  Config config;
+  std::shared_ptr<stiefel::models::Network> model;
+  Optimisers optimisers;
+};
+
+TEST_F(Folder, CheckpointsRestoreModelOptimisersAndProgress) {
+  Tiny a;
+  a.step(1);
+  Progress progress;
+  progress.epoch = 3;
+  progress.step = 7;
+  progress.total_steps = 107;
+  progress.loss_sum = 1.0 / 3;
+  EpochMetrics metrics;
+  metrics.train_loss = NAN;
+  metrics.defect_max = 1e-7;
+  progress.history = {metrics};
+  const Checkpoints checkpoints(folder_);
+  checkpoints.save(*a.model, a.optimisers, progress, "the config", true);
+  std::string complaint;
+  const auto loaded = checkpoints.newest(complaint);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->config, "the config");
+  EXPECT_EQ(loaded->progress.step, 7);
+  EXPECT_EQ(loaded->progress.loss_sum, 1.0 / 3);
+  EXPECT_TRUE(std::isnan(loaded->progress.history.at(0).train_loss));
+  EXPECT_EQ(*loaded->progress.history.at(0).defect_max, 1e-7);
+  Tiny b;
+  restore(*loaded, *b.model, &b.optimisers);
+  a.step(2);
+  b.step(2);
+  const auto pa = a.model->named_parameters();
+  for (const auto& item : b.model->named_parameters())
+    EXPECT_TRUE(torch::equal(item.value(), pa[item.key()])) << item.key();
+  const auto ba = a.model->named_buffers();
+  for (const auto& item : b.model->named_buffers())
+    EXPECT_TRUE(torch::equal(item.value(), ba[item.key()])) << item.key();
+}
+
+TEST_F(Folder, TheLastTwoAndTheBestAreKept) {
+  Tiny a;
+  const Checkpoints checkpoints(folder_);
+  Progress progress;
+  for (int i = 1; i <= 5; ++i) {
+    progress.total_steps = i * 10;
+    checkpoints.save(*a.model, a.optimisers, progress, "", i == 2);
+  }
+  std::string complaint;
+  EXPECT_EQ(checkpoints.newest(complaint)->progress.total_steps, 50);
+  EXPECT_EQ(checkpoints.best(complaint)->progress.total_steps, 20);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 3);
+}
+
+TEST_F(Folder, DamagedCheckpointsAreNamedAndTheOlderOneIsUsed) {
+  Tiny a;
+  const Checkpoints checkpoints(folder_);
+  Progress progress;
+  progress.total_steps = 10;
+  checkpoints.save(*a.model, a.optimisers, progress, "", false);
+  progress.total_steps = 20;
+  checkpoints.save(*a.model, a.optimisers, progress, "", false);
+  const auto newest = folder_ / "step-000000020.ckpt";
+  const auto whole = files::read(newest);
+  const auto use = [&](const std::string& bytes) {
+    std::ofstream(newest, std::ios::binary | std::ios::trunc) << bytes;
+    std::string complaint;
+    const auto loaded = checkpoints.newest(complaint);
+    EXPECT_TRUE(loaded && loaded->progress.total_steps == 10) << complaint;
+    return complaint;
+  };
+  EXPECT_NE(use(whole.substr(0, whole.size() / 2)).find("cut short"), std::string::npos);
+  auto flipped = whole;
+  flipped[flipped.size() / 2] ^= 1;
+  EXPECT_NE(use(flipped).find("checksum"), std::string::npos);
+  EXPECT_NE(use("hello").find("no checkpoint"), std::string::npos);
+  EXPECT_NE(use("").find("no checkpoint"), std::string::npos);
+}
+
+TEST_F(Folder, AFullDiskIsAnErrorAndTheOldFileStays) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  // The temporary file is a link to the device that is always full.
+  files::write(folder_ / "a", "old");
+  fs::create_symlink("/dev/full", folder_ / "a.tmp");
+  std::string message;
+  try {
+    files::write(folder_ / "a", "new");
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  EXPECT_NE(message.find("No space left"), std::string::npos) << message;
+  EXPECT_NE(message.find("free some space"), std::string::npos) << message;
+  EXPECT_EQ(files::read(folder_ / "a"), "old");
+  EXPECT_FALSE(fs::exists(folder_ / "a.tmp"));
+}
+
+TEST(TensorBoard, ChecksumIsCastagnolis) {
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);  // the check value of the CRC catalogue
+  EXPECT_EQ(crc32c(""), 0u);
+}
+
+TEST_F(Folder, TensorBoardRecordsDecodeAsProtocolBuffers) {
+  if (std::system("command -v protoc >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no protoc (Debian: protobuf-compiler)";
+  const auto record = tensorboard_scalar("test_error", 12.5F, 300, 1.5);
+  uint64_t length = 0;
+  std::memcpy(&length, record.data(), 8);
+  ASSERT_EQ(record.size(), 8 + 4 + length + 4);
+  std::ofstream(folder_ / "event", std::ios::binary) << record.substr(12, length);
+  const auto command =
+      "protoc --decode_raw < " + (folder_ / "event").string() + " > " + (folder_ / "text").string();
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const auto text = files::read(folder_ / "text");
+  EXPECT_EQ(text,
+            "1: 0x3ff8000000000000\n2: 300\n5 {\n  1 {\n    1: \"test_error\"\n    2: 0x41480000\n  }\n}\n");
+}
+
+}  // namespace
