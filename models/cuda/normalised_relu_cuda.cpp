@@ -26,13 +26,15 @@ constexpr auto kLast = at::MemoryFormat::ChannelsLast;
 
 float* floats(const at::Tensor& t) { return t.data_ptr<float>(); }
 
-/// The kernels load and store 16 bytes at a time.
 bool is_aligned(const at::Tensor& t) { return reinterpret_cast<uintptr_t>(t.data_ptr()) % 16 == 0; }
+
+/// The kernels load and store 16 bytes at a time; so does cuDNN, which ends the program where it cannot.
+at::Tensor aligned(const at::Tensor& t) { return is_aligned(t) ? t : t.clone(); }
 
 bool fits(const at::Tensor& x, bool pooled) {
   return x.is_cuda() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.dim() == 4 &&
-         x.is_contiguous(kLast) && is_aligned(x) && x.numel() <= std::numeric_limits<int>::max() &&
-         x.numel() > x.size(1) && kernels::normalised_relu_fits(static_cast<int>(x.size(1))) &&
+         x.is_contiguous(kLast) && x.numel() <= std::numeric_limits<int>::max() && x.numel() > x.size(1) &&
+         kernels::normalised_relu_fits(static_cast<int>(x.size(1))) &&
          (!pooled || (x.size(2) % 2 == 0 && x.size(3) % 2 == 0));
 }
 
@@ -54,14 +56,11 @@ bool fits(const BatchNorm2dImpl& norm, const at::Tensor& x) {
 
 bool alike(const at::Tensor& x, const at::Tensor& other) {
   return other.sizes() == x.sizes() && other.scalar_type() == x.scalar_type() &&
-         other.device() == x.device() && other.is_contiguous(kLast) && is_aligned(other);
+         other.device() == x.device() && other.is_contiguous(kLast);
 }
 
 /// A gradient as the kernels take it.
-at::Tensor arranged(const at::Tensor& gradient) {
-  const auto ordered = gradient.contiguous(kLast);
-  return is_aligned(ordered) ? ordered : ordered.clone();
-}
+at::Tensor arranged(const at::Tensor& gradient) { return aligned(gradient.contiguous(kLast)); }
 
 kernels::ReluShape shape_of(const at::Tensor& x, bool pooled) {
   return {static_cast<int>(x.numel() / x.size(1)), static_cast<int>(x.size(1)), static_cast<int>(x.size(3)),
@@ -165,12 +164,13 @@ class NormalisedRelu : public torch::autograd::Function<NormalisedRelu> {
 }  // namespace
 
 std::optional<SumAndRelu> fused_relu(const torch::nn::AnyModule& norm, const Terms& terms, bool pooled) {
-  const auto& [x, addend] = terms;
-  if (!fits(x, pooled) || (addend.defined() && !alike(x, addend))) return std::nullopt;
+  const auto& [branch, addend] = terms;
+  if (!fits(branch, pooled) || (addend.defined() && !alike(branch, addend))) return std::nullopt;
   const auto module = norm.ptr();
   const auto* batch_norm = module->as<BatchNorm2dImpl>();
-  if (batch_norm == nullptr || !fits(*batch_norm, x)) return std::nullopt;
-  const auto other = addend.defined() ? std::optional<at::Tensor>(addend) : std::nullopt;
+  if (batch_norm == nullptr || !fits(*batch_norm, branch)) return std::nullopt;
+  const auto x = aligned(branch);
+  const auto other = addend.defined() ? std::optional<at::Tensor>(aligned(addend)) : std::nullopt;
   const auto outputs =
       NormalisedRelu::apply(x, other, batch_norm->weight, batch_norm->bias, batch_norm, pooled);
   return SumAndRelu{addend.defined() ? outputs[1] : x, outputs[0]};
