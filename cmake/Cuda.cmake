@@ -4,7 +4,9 @@
 #   STIEFEL_HAS_NVCC     the kernels compile
 #   STIEFEL_HAS_CUDA     the glue compiles too, and the programs use a GPU
 
-set(STIEFEL_CUDA_ARCHITECTURES 90a CACHE STRING "The GPU architectures that the kernels are compiled for")
+# Code for Hopper, and PTX from which the driver makes code for any other card since Turing.
+set(STIEFEL_CUDA_ARCHITECTURES "75-virtual;90-real" CACHE STRING
+  "The GPU architectures of the kernels that are not for Hopper alone")
 option(STIEFEL_CUDA "Compile the CUDA kernels where nvcc is found" ON)
 
 set(STIEFEL_HAS_NVCC OFF)
@@ -32,11 +34,16 @@ if(STIEFEL_CUDA)
 endif()
 message(STATUS "CUDA kernels: ${STIEFEL_HAS_NVCC}; LibTorch with CUDA: ${STIEFEL_HAS_CUDA}")
 
-# A library of plain CUDA sources, without a header of LibTorch's.
+# A library of plain CUDA sources, without a header of LibTorch's. HOPPER: of sources that use what only those cards have;
+# whoever launches their kernels asks first whether the card is one.
 function(stiefel_cuda_library name)
-  add_library(${name} STATIC ${ARGN})
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES
-    "${STIEFEL_CUDA_ARCHITECTURES}")
+  cmake_parse_arguments(PARSE_ARGV 1 library "HOPPER" "" "")
+  set(architectures ${STIEFEL_CUDA_ARCHITECTURES})
+  if(library_HOPPER)
+    set(architectures 90a)
+  endif()
+  add_library(${name} STATIC ${library_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES "${architectures}")
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -lineinfo>)
   target_link_libraries(${name} PUBLIC CUDA::cudart)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
