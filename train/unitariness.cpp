@@ -19,23 +19,46 @@ namespace stiefel::train {
 
 namespace {
 
+/// W = Ŵ − Ŵᴴ with Ŵ = MXᴴ − ½X(XᴴMXᴴ), dense.
+at::Tensor generator_of(const at::Tensor& x, const at::Tensor& m) {
+  const auto xh = x.mH();
+  const auto half = at::mm(m, xh) - 0.5 * at::mm(x, at::mm(xh, at::mm(m, xh)));
+  return half - half.mH();
+}
+
+double frobenius(const at::Tensor& w) {
+  return at::linalg_vector_norm(at::view_as_real(w.resolve_conj()), 2).item<double>();
+}
+
 /// One step of Algorithm 1 on a square K with the start that the released code has, dense:
-///     M ← βM − G,  W = Ŵ − Ŵᴴ,  Ŵ = MXᴴ − ½X(XᴴMXᴴ),  α = min(l, 2q/(‖W‖_F + ε)),
-///     Y⁰ = X + αM,  Yⁱ = X + (α/2)W(X + Yⁱ⁻¹),  X ← Yˢ,  M ← WX.
+///     M ← βM − G,  α = min(l, 2q/(‖W‖_F + ε)),  Y⁰ = X + αM,  Yⁱ = X + (α/2)W(X + Yⁱ⁻¹),  X ← Yˢ,  M ← WX.
 /// Returns α‖W‖_F.
 double released_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double rate, double beta,
                       int64_t rounds) {
   m = beta * m - g;
-  const auto xh = x.mH();
-  const auto half = at::mm(m, xh) - 0.5 * at::mm(x, at::mm(xh, at::mm(m, xh)));
-  const auto w = half - half.mH();
-  const double norm = at::linalg_vector_norm(at::view_as_real(w.resolve_conj()), 2).item<double>();
+  const auto w = generator_of(x, m);
+  const double norm = frobenius(w);
   const double alpha = std::min(rate, 1 / (norm + 1e-8));
   auto y = x + alpha * m;
   for (int64_t i = 0; i < rounds; ++i) y = x + (alpha / 2) * at::mm(w, x + y);
   m = at::mm(w, x);
   x.copy_(y);
   return alpha * norm;
+}
+
+/// The same step in closed form as the paper prints it, solved for the point and not for the way to it, so
+/// that the whole of the point is rounded anew each time:
+///     M ← βM − G,  Y = (I − (l/2)W)⁻¹(I + (l/2)W)X,  X ← Y,  M ← WX.
+/// Returns l‖W‖_F.
+double closed_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double rate, double beta) {
+  m = beta * m - g;
+  const auto w = generator_of(x, m);
+  const auto one = at::eye(x.size(0), x.options());
+  const auto half = (rate / 2) * w;
+  const auto y = at::linalg_solve(one - half, at::mm(one + half, x));
+  m = at::mm(w, x);
+  x.copy_(y);
+  return rate * frobenius(w);
 }
 
 /// The unitary matrix under one cell's method.
@@ -46,7 +69,7 @@ class Mover {
         k_(k),
         rate_(*config.lr_manifold),
         beta_(config.momentum.value_or(kUnitarinessMomentum)) {
-    if (cell.form == CayleyForm::kReleased) {
+    if (cell.form == CayleyForm::kReleased || (cell.form == CayleyForm::kPrinted && cell.closed)) {
       m_ = at::zeros_like(k.detach());
       return;
     }
@@ -62,7 +85,10 @@ class Mover {
   double step() {
     const at::NoGradGuard no_grad;
     auto x = k_.detach();
-    if (!optimizer_) return released_step_(x, m_, k_.grad(), rate_, beta_, cell_.rounds);
+    if (!optimizer_) {
+      return cell_.closed ? closed_step_(x, m_, k_.grad(), rate_, beta_)
+                          : released_step_(x, m_, k_.grad(), rate_, beta_, cell_.rounds);
+    }
     const auto before = x.clone();
     optimizer_->step();
     const auto& state = static_cast<const CayleySGDParamState&>(*optimizer_->state().begin()->second);

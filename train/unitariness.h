@@ -11,7 +11,7 @@ namespace stiefel::train {
 
 /// How the iteration is carried out.
 enum class CayleyForm {
-  kPrinted,  ///< Algorithm 1 as printed: Y⁰ = X + αWX
+  kPrinted,  ///< Algorithm 1 as printed: Y⁰ = X + αWX; in closed form solved for Y as a whole
   kReleased,  ///< the same but Y⁰ = X + αM with the momentum before its projection, as the released code has
               ///< it
   kPolished,  ///< the library's default, which takes off what the iteration leaves
@@ -48,7 +48,8 @@ struct UnitarinessCell {
 void measure_unitariness(const Config& config, int64_t iterations, std::vector<UnitarinessCell>& cells,
                          const std::function<void(const std::string&)>& progress);
 
-/// s = 0 … 4 and the closed form, in each form of the iteration (the released start has no closed form).
+/// s = 0 … 4 and the closed form, in each form of the iteration (the released start has no closed form; the
+/// polished one solves for the increment alone).
 std::vector<UnitarinessCell> unitariness_cells();
 
 }  // namespace stiefel::train
