@@ -142,7 +142,7 @@ struct Config {
             "else fp32");
     visitor("step-precision", self.step_precision,
             "of the steps of cayley-sgd and cayley-adam on a GPU: full (float32), or mixed, which is faster "
-            "and stays within 1e-4 of orthonormal; auto: mixed for images unless --precision fp32");
+            "and stays within about 1e-4 of orthonormal; auto: mixed for images unless --precision fp32");
     visitor("graph", self.graph, "auto: the whole training step as one CUDA graph on a GPU; off: never");
     visitor("threads", self.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
     visitor("channels-last", self.channels_last, "memory layout of images and convolutions");
