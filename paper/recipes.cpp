@@ -22,7 +22,8 @@ Recipe image_recipe(const std::string& method, const std::string& data, const st
     config.penalty_schedule = "20:0.00001,50:0.000001,70:0.00000001,120:0";
   } else if (method == "adam") {
     // The paper says 5e-4 and not how. Taken off the weights, 5e-4 a step as in Loshchilov & Hutter 2019,
-    // ADAM comes out where the paper has it; added to the gradient, well above (docs/paper-notes.md).
+    // ADAM comes out somewhat below the paper's errors; added to the gradient, well above
+    // (docs/paper-notes.md).
     config.optim = "adamw";
     config.weight_decay = 0.5;  // times the rate, 1e-3 at first
   } else if (method == "omdsm") {

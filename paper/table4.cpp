@@ -34,8 +34,8 @@ Experiment table4() {
       "Cayley SGD and Cayley ADAM reduce the training time by about 35 % while maintaining the same level "
       "of accuracy.";
   table.test =
-      "For both sizes and both methods: at most 0.7 of the closed form's time an iteration, and an accuracy "
-      "at most half a point below its.";
+      "For both sizes and both methods: at most 0.75 of the closed form's time an iteration (the paper's "
+      "table has 0.68 to 0.71), and an accuracy at most half a point below its.";
   table.note =
       "The test accuracy at the epoch with the least validation error (5,000 images), at most 100 epochs, "
       "stopped when 10 bring nothing better. The paper gives no rates for its methods; ours were searched "
@@ -69,7 +69,7 @@ Experiment table4() {
         if (!std::isfinite(*our_accuracy) || !std::isfinite(*our_seconds))
           return diverged(fmt::format("{} with {} units", method, row));
         // Of an accuracy more is better, so that its negative is compared.
-        const bool fast = *our_seconds <= 0.7 * or_worst(*seconds);
+        const bool fast = *our_seconds <= 0.75 * or_worst(*seconds);
         const bool accurate = -*our_accuracy <= or_worst(-*accuracy) + 0.5;
         if (!fast || !accurate) {
           return {Verdict::Kind::kNotBorneOut,

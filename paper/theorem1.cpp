@@ -65,13 +65,15 @@ Experiment theorem1() {
   theorem.name = "theorem1";
   theorem.title = "the order of the iterates' error in the step α";
   theorem.claim =
-      "The iteration converges to the closed-form Cayley transform, with an error of order α^(2+s) "
-      "after s rounds.";
-  theorem.test = fmt::format("The fitted exponent is within {} of 2 + s, for s = 0 … 3.", kTolerance);
+      "The iteration converges to the closed-form Cayley transform; after s rounds its error is o(α^(2+s)).";
+  theorem.test = fmt::format(
+      "As O(α^(2+s)), which is what the proof shows: the fitted exponent is within {} of 2 + s, for s = 0 … "
+      "3.",
+      kTolerance);
   theorem.note =
       "Least squares in log-log over nine steps with α‖W‖ from 0.3 to 0.03, double precision, random points "
-      "of the manifold of 40×6 matrices, against a dense n×n solve. The paper writes o(·) where its proof "
-      "shows O(·).";
+      "of the manifold of 40×6 matrices, against a dense n×n solve. With o(·), as printed, the error would "
+      "have to be smaller than any multiple of α^(2+s), and is not.";
   theorem.subject = "rounds";
   theorem.seeds = 5;
   for (int64_t s = 0; s <= 3; ++s) {

@@ -69,6 +69,20 @@ Results without(Results results, const std::string& row, const std::string& colu
 bool is_ours(const std::string& method) { return method == "cayley-sgd" || method == "cayley-adam"; }
 bool is_baseline(const std::string& method) { return method == "sgd" || method == "adam"; }
 
+/// A test that the paper's own table fails is not a test of its claim.
+TEST(Verdicts, ThePaperBearsOutItsOwnTables) {
+  for (const auto* name : {"table1", "table2", "table3", "table4", "table5"}) {
+    Results results{&find_experiment(name), Scale::kFull, {}};
+    for (const auto& cell : results.experiment->cells) {
+      CellResult result{cell, 1, {}, {}, {}};
+      ASSERT_FALSE(cell.printed.empty()) << name;
+      result.measured.push_back({1, cell.printed[0].value, {}, {}});
+      results.cells.push_back(std::move(result));
+    }
+    EXPECT_TRUE(is(Kind::kBorneOut, results)) << name;
+  }
+}
+
 class ErrorTables : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ErrorTables, AskForTheLeastErrorOfAll) {
@@ -136,7 +150,7 @@ TEST(Table4, AsksForSevenTenthsOfTheTimeAtHalfAPointLess) {
     for (const std::string ours : {"cayley-sgd", "cayley-adam"}) {
       EXPECT_TRUE(is(Kind::kOpen, without(good, row, ours + "-accuracy"), row));
       EXPECT_TRUE(is(Kind::kNotBorneOut, with(good, row, ours + "-accuracy", 95.4), ours));
-      EXPECT_TRUE(is(Kind::kNotBorneOut, with(good, row, ours + "-seconds", 1.5), ours));
+      EXPECT_TRUE(is(Kind::kNotBorneOut, with(good, row, ours + "-seconds", 1.51), ours));
       for (const double value : kDiverged) {
         EXPECT_TRUE(is(Kind::kNotBorneOut, with(good, row, ours + "-accuracy", value), "diverged"));
         EXPECT_TRUE(is(Kind::kNotBorneOut, with(good, row, ours + "-seconds", value), "diverged"));
