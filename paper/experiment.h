@@ -124,6 +124,10 @@ struct Experiment {
   int64_t seeds = 1;           ///< unless the user says otherwise
   std::string lessened;        ///< of a computation: what is less at a lesser scale; empty where nothing is
 
+  /// Cells whose numbers (seconds, rounding) compare only where one kind of processor, LibTorch and precision
+  /// made them: the verdict is open otherwise. Empty: none.
+  std::function<bool(const Cell&)> alike;
+
   /// Whether the claim holds, of results at full or short scale. May be empty.
   std::function<Verdict(const Results&)> judge;
 

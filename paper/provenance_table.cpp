@@ -69,6 +69,12 @@ std::string commits(const json& facts) {
 
 }  // namespace
 
+std::string machine_of(const json& origin) {
+  if (!origin.is_object()) return {};
+  return fmt::format("{} with LibTorch {} in {}", device_of(origin), text(origin, "libtorch"),
+                     text(origin, "precision"));
+}
+
 const std::vector<ProvenanceColumn>& provenance_columns() {
   static const std::vector<ProvenanceColumn> all{
       {"data", false},         {"network", false}, {"method", false},

@@ -19,6 +19,10 @@ const std::vector<ProvenanceColumn>& provenance_columns();
 /// empty.
 std::vector<std::string> provenance_row(const RunRecord& record);
 
+/// The processor, LibTorch and precision that a number's origin names, in a few words; empty where it names
+/// none.
+std::string machine_of(const nlohmann::json& origin);
+
 /// Of results that were computed without runs: seeds, device, precision, LibTorch, commit and date, as one
 /// line. Where cells were computed by different machines or builds, as the first was.
 std::string computed_line(const Results& computed);

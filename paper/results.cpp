@@ -1,5 +1,10 @@
 #include "results.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "provenance_table.h"
+
 namespace stiefel::paper {
 
 CellResult fill_cell(const Cell& cell, const std::set<int64_t>& seeds, const RunStore& store, Scale scale,
@@ -27,6 +32,21 @@ Results collect_results(const Experiment& experiment, const std::vector<Cell>& c
   return results;
 }
 
+namespace {
+
+/// The kinds of machine that made the numbers which compare only on one.
+std::set<std::string> machines_of(const Results& results) {
+  std::set<std::string> machines;
+  if (!results.experiment->alike) return machines;
+  for (const auto& result : results.cells) {
+    if (!results.experiment->alike(result.cell)) continue;
+    for (const auto& measured : result.measured) machines.insert(machine_of(measured.origin));
+  }
+  return machines;
+}
+
+}  // namespace
+
 std::string mark_of(const Results& results) {
   const auto& experiment = *results.experiment;
   if (results.scale == Scale::kFull || !experiment.compute) return mark(results.scale);
@@ -41,6 +61,11 @@ Verdict judge(const Results& results) {
     return {Verdict::Kind::kOpen, "not judged by a stand-in"};
   }
   auto verdict = experiment.judge(results);
+  if (verdict.kind != Verdict::Kind::kOpen) {
+    const auto machines = machines_of(results);
+    if (machines.size() > 1)
+      return {Verdict::Kind::kOpen, fmt::format("measured on {}", fmt::join(machines, ", and on "))};
+  }
   if (verdict.kind == Verdict::Kind::kOpen && results.cells.size() < experiment.cells.size())
     verdict.why = "--only took some of the cells alone";
   return verdict;

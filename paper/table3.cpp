@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "declarations.h"
 #include "readings.h"
@@ -32,6 +34,53 @@ const Row kPrinted[] = {{"sgd", 3.89, 18.66, 102.5},
                         {"cayley-sgd", 3.66, 18.26, 218.7},
                         {"cayley-adam", 3.57, 18.10, 224.4}};
 
+const char* const kOurs[] = {"cayley-sgd", "cayley-adam"};
+
+Verdict not_run(const std::string& what) {
+  return {Verdict::Kind::kOpen, fmt::format("{} has not been run", what)};
+}
+
+Verdict judge_times(const Results& results) {
+  for (const auto& ours : kOurs) {
+    const auto mine = results.mean(ours, "seconds");
+    if (mine && !std::isfinite(*mine)) return diverged(ours);
+    for (const auto& rival : rival_methods()) {
+      const auto theirs = results.mean(rival, "seconds");
+      if (!mine || !theirs) return not_run(mine ? rival : ours);
+      if (!(*mine < or_worst(*theirs))) {
+        return {Verdict::Kind::kNotBorneOut,
+                fmt::format("{} takes {:.3g} s an epoch, {} {:.3g} s", rival, *theirs, ours, *mine)};
+      }
+    }
+  }
+  return {Verdict::Kind::kBorneOut, ""};
+}
+
+// How much above the best of the rivals an error is still comparable, in points.
+const std::pair<const char*, double> kComparable[] = {{"cifar10", 0.5}, {"cifar100", 1}};
+
+Verdict judge_errors(const Results& results) {
+  for (const auto& [panel, margin] : kComparable) {
+    double best = INFINITY;
+    for (const auto& rival : rival_methods()) {
+      const auto theirs = results.mean(rival, panel);
+      if (!theirs) return not_run(fmt::format("{} on {}", rival, panel));
+      best = std::min(best, or_worst(*theirs));
+    }
+    for (const auto& ours : kOurs) {
+      const auto mine = results.mean(ours, panel);
+      if (!mine) return not_run(fmt::format("{} on {}", ours, panel));
+      if (!std::isfinite(*mine)) return diverged(fmt::format("{} on {}", ours, panel));
+      if (!(*mine <= best + margin)) {
+        return {
+            Verdict::Kind::kNotBorneOut,
+            fmt::format("{} on {} has {:.2f} %, the best of the nine {:.2f} %", ours, panel, *mine, best)};
+      }
+    }
+  }
+  return {Verdict::Kind::kBorneOut, "faster than all nine"};
+}
+
 }  // namespace
 
 Experiment table3() {
@@ -43,12 +92,13 @@ Experiment table3() {
       "comparable error rates.";
   table.test =
       "Cayley SGD and Cayley ADAM take less time an epoch than each of the nine other methods that address "
-      "orthonormality.";
+      "orthonormality, and their errors are at most 0.5 (CIFAR-10) and 1 (CIFAR-100) above the best of "
+      "those.";
   table.note =
       "The paper's seconds are a TITAN Xp's; ours are training alone, on CIFAR-10, longer where runs shared "
       "a GPU. ADAM is printed twice: here, and otherwise in Tables 1 and 2; its decay is apart from the "
       "gradient, as AdamW has it. Polar, QR, Wen & Yin and the closed form have no momentum, as in the "
-      "paper. The penalties' weights are those of the code released by Bansal et al.";
+      "paper. The penalties' weight is that of the code which Bansal et al. released for SRIP.";
   table.subject = "method";
   for (const auto& row : kPrinted) {
     const auto ten = image_recipe(row.method, "cifar10", "wrn-28-10");
@@ -64,21 +114,10 @@ Experiment table3() {
       table.cells[first + 1].printed.push_back({18.45, "Table 2"});
     }
   }
+  table.alike = [](const Cell& cell) { return cell.style == Style::kTime; };
   table.judge = [](const Results& results) -> Verdict {
-    for (const auto& ours : {"cayley-sgd", "cayley-adam"}) {
-      const auto mine = results.mean(ours, "seconds");
-      if (mine && !std::isfinite(*mine)) return diverged(ours);
-      for (const auto& rival : rival_methods()) {
-        const auto theirs = results.mean(rival, "seconds");
-        if (!mine || !theirs)
-          return {Verdict::Kind::kOpen, fmt::format("{} has not been run", mine ? rival : ours)};
-        if (!(*mine < or_worst(*theirs))) {
-          return {Verdict::Kind::kNotBorneOut,
-                  fmt::format("{} takes {:.3g} s an epoch, {} {:.3g} s", rival, *theirs, ours, *mine)};
-        }
-      }
-    }
-    return {Verdict::Kind::kBorneOut, "faster than all nine"};
+    const auto times = judge_times(results);
+    return times.kind == Verdict::Kind::kBorneOut ? judge_errors(results) : times;
   };
   return table;
 }

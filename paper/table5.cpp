@@ -61,6 +61,10 @@ Experiment table5() {
                              {{row.errors[cell.closed ? 5 : cell.rounds], ""}}});
     }
   }
+  table.alike = [](const Cell& cell) {
+    const auto& part = *cell.recipe->unitariness;
+    return part.form == train::CayleyForm::kPrinted && (part.closed || part.rounds == 2);
+  };
   table.judge = [](const Results& results) -> Verdict {
     for (const std::string size : {"116", "512"}) {
       const auto two = results.mean(size + "-printed", "s=2");
