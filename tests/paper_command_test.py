@@ -261,7 +261,7 @@ class Paper(CommandTest):
         self.assertFalse(os.path.exists(self.root + "/kept"))
         self.assertRegex(self.run_command("paper", "list", "--out", "kept").stdout, r"theorem1 +– +– +–")
         for name in ("theorem1", "theorem2"):
-            done = self.paper(name, "--seeds", "3", "--format", "json", out="kept")
+            done = self.paper(name, "--seeds", "4", "--format", "json", out="kept")
             self.assertIn(f"kept in kept/smoke/{name}.json", done.stderr)
             # Shown, they are the same in every particular, the date and the seconds included.
             shown = self.paper(name, "--show", "--format", "json", "--html", name + ".html", out="kept")
@@ -276,8 +276,8 @@ class Paper(CommandTest):
         self.paper("theorem1", "--only", "s=0,", "--seeds", "2", out="kept")
         self.assertEqual(read_text(file), before)
         _, cells = self.cells("theorem1", "--show", "--only", ",complex", out="kept")
-        self.assertEqual([len(cell["runs"]) for cell in cells.values()], [3] * 4)
-        self.assertIn("computed with 3 seeds", self.paper("theorem1", "--show", "--seeds", "2", out="kept").stderr)
+        self.assertEqual([len(cell["runs"]) for cell in cells.values()], [4] * 4)
+        self.assertIn("computed with 4 seeds", self.paper("theorem1", "--show", "--seeds", "2", out="kept").stderr)
         # Copied elsewhere it counts; stand-ins and lesser scales are told apart.
         os.makedirs(self.root + "/copied/smoke")
         shutil.copy(file, self.root + "/copied/smoke")
@@ -301,7 +301,7 @@ class Paper(CommandTest):
         for words, part in ((["table9"], "table1"), (["table1", "--only", "sdg,"], "cayley-sgd"),
                             (["table1", "--only", ",vgg"], "vgg-13"), (["table1", "--scale", "tiny"], "smoke"),
                             (["table1", "--format", "pdf"], "--format"), (["table1", "--seeds", "0"], "--seeds"),
-                            (["theorem2", "--seeds", "1"], "at least 2"), (["table1"], "data get"),
+                            (["theorem2", "--seeds", "3"], "at least 4"), (["table1"], "data get"),
                             (["table1", "--html", "nowhere/page.html"], "make it first"),
                             (["table1", "--device", "tpu", "--dry-run"], "tpu")):
             done = subprocess.run([STIEFEL, "paper", *words, "--out", "never"], capture_output=True, text=True,
