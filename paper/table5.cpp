@@ -48,8 +48,7 @@ Experiment table5() {
       "Three forms of the iteration beside the paper's one row a size: Algorithm 1 as printed; with Y⁰ from "
       "the unprojected momentum, as in the released code; and polished, this library's default. In closed "
       "form the first solves for Y as a whole, as the paper prints it, the last for the increment. Cayley "
-      "SGD "
-      "at 2e-4 with momentum 0.9, RMSprop at 1e-3 for the rest, 430 iterations, float.";
+      "SGD at 2e-4 with momentum 0.9, RMSprop at 1e-3 for the rest, 430 iterations, float.";
   table.subject = "hidden size, form";
   for (const auto& row : kPrinted) {
     for (const auto& cell : train::unitariness_cells()) {
