@@ -15,6 +15,9 @@ struct OpenRun {
   train::Checkpoints::Loaded checkpoint;
 };
 
+/// Throws where the folder is not a run's, naming what is.
+void require_run(const std::filesystem::path& folder);
+
 /// Reads a run's config and its best checkpoint (or the last one). Throws where there is none.
 OpenRun open_run(const std::filesystem::path& folder, bool last);
 

@@ -13,6 +13,7 @@
 #include "data/places.h"
 #include "files/files.h"
 #include "files/folder_lock.h"
+#include "run_model.h"
 #include "threads.h"
 #include "train/display.h"
 #include "train/housekeeping.h"
@@ -120,9 +121,7 @@ void add_resume(CLI::App& app, const Context& context) {
   command->add_option("--threads", *threads, "of the CPU (default: those of the run)");
   command->callback([=, &context] {
     const fs::path folder = *run;
-    if (!fs::exists(folder / "config.toml")) {
-      throw std::runtime_error(fmt::format("{} is no run's folder: it has no config.toml", folder.string()));
-    }
+    require_run(folder);
     auto config =
         train::config_from_toml(files::read(folder / "config.toml"), (folder / "config.toml").string());
     config.resolve();

@@ -103,7 +103,10 @@ class Command(CommandTest):
         os.makedirs(self.root + "/other")
         write_text(self.root + "/other/letter.txt", "dear")
         self.assertIn("not empty", self.train("other", status=1).stderr)
-        self.assertIn("no run's folder", self.run_command("resume", "other", status=1).stderr)
+        for words in (["resume", "other"], ["eval", "other"], ["check", "nowhere"]):
+            stderr = self.run_command(*words, status=1).stderr
+            self.assertIn("no run's folder", stderr)
+            self.assertIn("stiefel train --out", stderr)
         write_text(self.root + "/file", "x")
         self.train("file", status=1)
         # A folder of one's own is not removed when something else is wrong.
@@ -126,6 +129,7 @@ class Command(CommandTest):
         for checkpoint in glob.glob(self.root + "/kept/*.ckpt"):
             os.remove(checkpoint)
         self.assertIn("no checkpoint to go on from", self.run_command("resume", "kept", status=1).stderr)
+        self.assertIn("stiefel report", self.run_command("eval", "kept", status=1).stderr)
         self.assertEqual(read_text(self.root + "/kept/metrics.jsonl"), before)
         self.assertEqual(json.loads(read_text(self.root + "/kept/run.json"))["status"], "finished")
 
