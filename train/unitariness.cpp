@@ -4,6 +4,7 @@
 #include <stiefel/cayley.h>
 #include <stiefel/manifold.h>
 #include <stiefel/optim/cayley_sgd.h>
+#include <stiefel/optim/retraction_sgd.h>
 #include <torch/optim/rmsprop.h>
 #include <torch/utils.h>
 
@@ -46,21 +47,6 @@ double released_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double 
   return alpha * norm;
 }
 
-/// The same step in closed form as the paper prints it, solved for the point and not for the way to it, so
-/// that the whole of the point is rounded anew each time:
-///     M ← βM − G,  Y = (I − (l/2)W)⁻¹(I + (l/2)W)X,  X ← Y,  M ← WX.
-/// Returns l‖W‖_F.
-double closed_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double rate, double beta) {
-  m = beta * m - g;
-  const auto w = generator_of(x, m);
-  const auto one = at::eye(x.size(0), x.options());
-  const auto half = (rate / 2) * w;
-  const auto y = at::linalg_solve(one - half, at::mm(one + half, x));
-  m = at::mm(w, x);
-  x.copy_(y);
-  return rate * frobenius(w);
-}
-
 /// The unitary matrix under one cell's method.
 class Mover {
  public:
@@ -69,8 +55,16 @@ class Mover {
         k_(k),
         rate_(*config.lr_manifold),
         beta_(config.momentum.value_or(kUnitarinessMomentum)) {
-    if (cell.form == CayleyForm::kReleased || (cell.form == CayleyForm::kPrinted && cell.closed)) {
+    const std::vector<at::Tensor> weights{k};
+    if (cell.form == CayleyForm::kReleased) {
       m_ = at::zeros_like(k.detach());
+      return;
+    }
+    if (cell.form == CayleyForm::kPrinted && cell.closed) {
+      // Y = (I − (l/2)W)⁻¹(I + (l/2)W)X, solved for the point and not for the way to it, so that the whole of
+      // the point is rounded anew each time.
+      using Closed = RetractionSGD<CayleyClosed>;
+      optimizer_ = std::make_unique<Closed>(weights, Closed::Options(rate_).momentum(beta_));
       return;
     }
     const auto options = CayleySGDOptions(rate_)
@@ -78,20 +72,17 @@ class Mover {
                              .iterations(cell.rounds)
                              .exact(cell.closed)
                              .polish(cell.form == CayleyForm::kPolished);
-    optimizer_ = std::make_unique<CayleySGD>(std::vector<at::Tensor>{k}, options);
+    optimizer_ = std::make_unique<CayleySGD>(weights, options);
   }
 
   /// One step along K's gradient; returns α‖W‖_F.
   double step() {
     const at::NoGradGuard no_grad;
     auto x = k_.detach();
-    if (!optimizer_) {
-      return cell_.closed ? closed_step_(x, m_, k_.grad(), rate_, beta_)
-                          : released_step_(x, m_, k_.grad(), rate_, beta_, cell_.rounds);
-    }
+    if (!optimizer_) return released_step_(x, m_, k_.grad(), rate_, beta_, cell_.rounds);
     const auto before = x.clone();
     optimizer_->step();
-    const auto& state = static_cast<const CayleySGDParamState&>(*optimizer_->state().begin()->second);
+    const auto& state = static_cast<const MomentumParamState&>(*optimizer_->state().begin()->second);
     const double norm = generator_norm(before, state.momentum_buffer, Norm::kFrobenius).item<double>();
     return cell_.closed ? rate_ * norm : std::min(rate_, 1 / (norm + 1e-8)) * norm;
   }
@@ -102,7 +93,7 @@ class Mover {
   double rate_;
   double beta_;
   at::Tensor m_;
-  std::unique_ptr<CayleySGD> optimizer_;
+  std::unique_ptr<ManifoldOptimizer> optimizer_;
 };
 
 }  // namespace
