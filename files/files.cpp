@@ -55,7 +55,7 @@ class Descriptor {
     }
   }
 
-  void write_all(const std::string& bytes) const {
+  void write_all(std::string_view bytes) const {
     for (size_t done = 0; done < bytes.size();) {
       const auto count = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
       if (count < 0 && errno == EINTR) continue;
@@ -87,7 +87,9 @@ class Descriptor {
 
 std::string read(const fs::path& file) { return Descriptor(file, O_RDONLY, file).read_all(); }
 
-void write(const fs::path& file, const std::string& bytes) {
+void write(const fs::path& file, const std::string& bytes) { write_pieces(file, {bytes}); }
+
+void write_pieces(const fs::path& file, const std::vector<std::string_view>& pieces) {
   std::error_code ignored;
   if (fs::is_directory(file, ignored)) throw std::runtime_error(file.string() + ": is a folder; name a file");
   // One name for all tries, so that what a killed program left is overwritten by the next.
@@ -95,7 +97,7 @@ void write(const fs::path& file, const std::string& bytes) {
   temporary += ".tmp";
   try {
     Descriptor target(temporary, O_WRONLY | O_CREAT | O_TRUNC, file);
-    target.write_all(bytes);
+    for (const auto piece : pieces) target.write_all(piece);
     target.flush_and_close();
     fs::rename(temporary, file);
   } catch (const std::exception&) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <set>
@@ -29,9 +28,6 @@ namespace stiefel::paper {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Checkpoints of a run on a GPU at most: its epochs are short, and writing one is not.
-constexpr int64_t kCheckpoints = 20;
 
 /// Thrown out of a measurement when a signal has come.
 struct Stopped {
@@ -139,9 +135,6 @@ int measure_one(const Job& job, const train::Config& config, const std::vector<s
 /// The config as it is run here: what a device and a scale ask for.
 train::Config config_here(const Job& job, const fs::path& out, Scale scale) {
   auto config = job.spec.config;
-  if (train::choose_device(config.device).is_cuda()) {
-    config.checkpoint_every = std::max<int64_t>(1, config.epochs / kCheckpoints);
-  }
   if (scale == Scale::kSmoke && config.needs_data()) {
     const auto little = out / to_string(scale) / "data";
     provide_smoke_data(config.data, config.data_dir, little);

@@ -111,7 +111,8 @@ class CommandTest(unittest.TestCase):
         epoch, and resumed: both must end the same."""
         straight, killed = "straight-" + name, "killed-" + name
         self.run_command(*words(straight))
-        child = subprocess.Popen([STIEFEL, *words(killed)], env=self.env, cwd=self.root, stdout=subprocess.DEVNULL)
+        often = [STIEFEL, *words(killed), "--checkpoint-every", "1"]
+        child = subprocess.Popen(often, env=self.env, cwd=self.root, stdout=subprocess.DEVNULL)
         checkpoint = f"{self.root}/{killed}/step-{step:09}.ckpt"
         until = time.time() + 120
         while not os.path.exists(checkpoint) and child.poll() is None and time.time() < until:

@@ -140,7 +140,7 @@ class Command(CommandTest):
         self.assertIn("cannot be written", done.stderr)
 
     def test_damaged_and_foreign_checkpoints(self):
-        self.train("hurt", epochs=3)
+        self.train("hurt", "--checkpoint-every", "1", epochs=3)
         newest = self.root + "/hurt/step-000000060.ckpt"
         os.truncate(newest, os.path.getsize(newest) - 100)
         config = read_text(self.root + "/hurt/config.toml")

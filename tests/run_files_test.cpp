@@ -8,6 +8,7 @@
 #include "files/files.h"
 #include "models/classifier.h"
 #include "train/checkpoint.h"
+#include "train/checkpoint_pace.h"
 #include "train/config.h"
 #include "train/methods.h"
 #include "train/tensorboard.h"
@@ -94,6 +95,38 @@ TEST_F(Folder, TheLastTwoAndTheBestAreKept) {
   EXPECT_EQ(checkpoints.newest(complaint)->progress.total_steps, 50);
   EXPECT_EQ(checkpoints.best(complaint)->progress.total_steps, 20);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 3);
+}
+
+TEST(CheckpointPace, CountsEpochs) {
+  CheckpointPace pace(3, 0);
+  pace.wrote(0, 1000);
+  std::vector<int64_t> due;
+  for (int64_t epoch = 1; epoch <= 7; ++epoch) {
+    if (pace.due(epoch, 1001)) due.push_back(epoch);
+  }
+  EXPECT_EQ(due, (std::vector<int64_t>{3, 6}));
+}
+
+TEST(CheckpointPace, TakesATwentiethOfTheTimeAtMost) {
+  // Epochs of a second, and checkpoints that take half a one, then 40 ms.
+  for (const double cost : {0.5, 0.04}) {
+    CheckpointPace pace(0, 0);
+    EXPECT_TRUE(pace.due(1, 1)) << "what one takes is not known yet";
+    double now = 0;
+    double writing = 0;
+    int written = 0;
+    for (int64_t epoch = 1; epoch <= 1000; ++epoch) {
+      now += 1;
+      if (!pace.due(epoch, now)) continue;
+      pace.wrote(now, now + cost);
+      now += cost;
+      writing += cost;
+      ++written;
+    }
+    EXPECT_LE(writing, 0.05 * now + cost);
+    // And not more seldom than that: an epoch's end may come almost an epoch late.
+    EXPECT_GE(written, static_cast<int>(now / (20 * cost + 1)));
+  }
 }
 
 TEST_F(Folder, DamagedCheckpointsAreNamedAndTheOlderOneIsUsed) {

@@ -10,8 +10,10 @@
 #include <regex>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 #include "files/files.h"
+#include "models/network.h"
 
 namespace stiefel::train {
 
@@ -22,12 +24,13 @@ namespace {
 constexpr const char* kMagic = "stiefel checkpoint 1";
 constexpr const char* kBest = "best.ckpt";
 
-unsigned long checksum(const char* data, size_t size) {
-  auto crc = crc32(0L, Z_NULL, 0);
+/// The CRC-32 of what `before` is that of, and these bytes.
+unsigned long checksum(std::string_view bytes, unsigned long before = crc32(0L, Z_NULL, 0)) {
+  auto crc = before;
   // zlib takes lengths of 32 bits.
-  for (size_t done = 0; done < size;) {
-    const auto piece = std::min<size_t>(size - done, 1u << 30);
-    crc = crc32(crc, reinterpret_cast<const Bytef*>(data + done), static_cast<uInt>(piece));
+  for (size_t done = 0; done < bytes.size();) {
+    const auto piece = std::min<size_t>(bytes.size() - done, 1u << 30);
+    crc = crc32(crc, reinterpret_cast<const Bytef*>(bytes.data() + done), static_cast<uInt>(piece));
     done += piece;
   }
   return crc;
@@ -66,6 +69,8 @@ std::string archive_of(const torch::nn::Module& model, const Optimisers& optimis
     archive.write("optimiser" + std::to_string(i), state);
   }
   std::string bytes;
+  // The weights and what ADAM keeps of each: more than this is copied as the string grows.
+  bytes.reserve(3 * models::parameter_count(model) * sizeof(float));
   archive.save_to([&](const void* data, size_t size) {
     bytes.append(static_cast<const char*>(data), size);
     return size;
@@ -94,13 +99,14 @@ void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimis
   const auto archive = archive_of(model, optimisers);
   const nlohmann::json head{{"config", config}, {"progress", to_json(progress)}};
   const auto header = head.dump();
-  const auto body = fmt::format("{}\n", header.size()) + header + archive;
-  const auto file =
-      fmt::format("{}\n{} {:08x}\n", kMagic, body.size(), checksum(body.data(), body.size())) + body;
+  const auto head_of_body = fmt::format("{}\n", header.size()) + header;
+  const auto first_lines = fmt::format("{}\n{} {:08x}\n", kMagic, head_of_body.size() + archive.size(),
+                                       checksum(archive, checksum(head_of_body)));
+  const std::vector<std::string_view> file{first_lines, head_of_body, archive};
   const auto path = folder_ / name_of(progress.total_steps);
   // The best first: where the disk is full after it, the epoch is trained again and is the best again.
-  if (best) files::write(folder_ / kBest, file);
-  files::write(path, file);
+  if (best) files::write_pieces(folder_ / kBest, file);
+  files::write_pieces(path, file);
   const auto all = numbered(folder_);
   for (size_t i = 2; i < all.size(); ++i) fs::remove(all[i]);
 }
@@ -126,7 +132,7 @@ Checkpoints::Loaded read_checkpoint(const fs::path& path) {
     throw bad(fmt::format("should hold {} bytes after its first lines but holds {}: it was cut short", size,
                           file.size() - start));
   }
-  const auto actual = checksum(file.data() + start, size);
+  const auto actual = checksum(std::string_view(file).substr(start));
   if (actual != expected) {
     throw bad(fmt::format("is damaged: its checksum is {:08x}, expected {:08x}", actual, expected));
   }

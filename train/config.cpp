@@ -284,7 +284,7 @@ void Config::resolve() {
   check(patience >= 0, "patience", write(patience), "0 or more");
   resolve_device(*this, method);
   check_range(static_cast<double>(threads), 0, 4096, "threads", "between 0 and 4096");
-  check_range(static_cast<double>(checkpoint_every), 1, 1e6, "checkpoint-every", "1 or more");
+  check_range(static_cast<double>(checkpoint_every), 0, 1e6, "checkpoint-every", "0 or more");
 }
 
 std::string to_toml(const Config& config) {

@@ -66,7 +66,7 @@ struct Config {
   int64_t threads = 0;
   bool channels_last = true;
   bool tensorboard = false;
-  int64_t checkpoint_every = 1;
+  int64_t checkpoint_every = 0;
 
   /// Calls visitor(name, member, help) for each option in the order of the help text.
   template <class Self, class Visitor>
@@ -147,7 +147,8 @@ struct Config {
     visitor("threads", self.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
     visitor("channels-last", self.channels_last, "memory layout of images and convolutions");
     visitor("tensorboard", self.tensorboard, "write TensorBoard event files into the run folder");
-    visitor("checkpoint-every", self.checkpoint_every, "epochs between checkpoints");
+    visitor("checkpoint-every", self.checkpoint_every,
+            "epochs between checkpoints; 0: as often as they take a twentieth of the time at most");
   }
 
   /// Whether weights are orthonormal by the way they are parametrised.

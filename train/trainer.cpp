@@ -13,6 +13,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "checkpoint_pace.h"
 #include "clip.h"
 #include "data/seeds.h"
 #include "device.h"
@@ -339,6 +340,8 @@ Outcome Trainer::run() {
   display.begin(defects.empty() ? std::nullopt
                                 : std::optional<double>(*std::max_element(defects.begin(), defects.end())));
   const auto started = static_cast<double>(std::time(nullptr)) - progress_.seconds;
+  const auto begun = Clock::now();
+  CheckpointPace pace(config_.checkpoint_every, 0);
   while (progress_.epoch < config_.epochs && !progress_.has_stalled(config_.patience)) {
     train_epoch(display);
     if (const int signal = InterruptGuard::signal(); signal != 0) {
@@ -350,7 +353,7 @@ Outcome Trainer::run() {
     const auto metrics = finish_epoch();
     progress_.history.push_back(metrics);
     display.finish_epoch(metrics);
-    const bool due = progress_.epoch % config_.checkpoint_every == 0 || progress_.epoch == config_.epochs;
+    const bool due = pace.due(progress_.epoch, seconds_since(begun)) || progress_.epoch == config_.epochs;
     const double error = metrics.deciding_error();
     // Where the best epoch decides nothing, it is only looked for among those that are written anyway.
     const bool best_matters = metrics.validation_error || config_.patience > 0;
@@ -361,7 +364,11 @@ Outcome Trainer::run() {
     }
     write_metrics(folder_, progress_.history);
     if (config_.tensorboard) write_tensorboard(folder_, progress_.history, started);
-    if (due || best || progress_.has_stalled(config_.patience)) checkpoint(best);
+    if (due || best || progress_.has_stalled(config_.patience)) {
+      const double now = seconds_since(begun);
+      checkpoint(best);
+      pace.wrote(now, seconds_since(begun));
+    }
     write_record("running");
   }
   // Here, so that a run whose last checkpoint was its last deed is finished by whoever goes on with it.
