@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "provenance_table.h"
 
 namespace stiefel::paper {
@@ -45,6 +47,11 @@ std::set<std::string> machines_of(const Results& results) {
   return machines;
 }
 
+bool of_one_seed(const Results& results) {
+  return std::all_of(results.cells.begin(), results.cells.end(),
+                     [](const CellResult& result) { return result.measured.size() <= 1; });
+}
+
 }  // namespace
 
 std::string mark_of(const Results& results) {
@@ -66,6 +73,9 @@ Verdict judge(const Results& results) {
     if (machines.size() > 1)
       return {Verdict::Kind::kOpen, fmt::format("measured on {}", fmt::join(machines, ", and on "))};
   }
+  // What chance does, one seed cannot tell.
+  if (verdict.kind != Verdict::Kind::kOpen && !experiment.compute && of_one_seed(results))
+    verdict.why += verdict.why.empty() ? "one seed" : "; one seed";
   if (verdict.kind == Verdict::Kind::kOpen && results.cells.size() < experiment.cells.size())
     verdict.why = "--only took some of the cells alone";
   return verdict;

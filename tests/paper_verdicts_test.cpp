@@ -83,6 +83,16 @@ TEST(Verdicts, ThePaperBearsOutItsOwnTables) {
     EXPECT_TRUE(is(Kind::kBorneOut, as_printed(name))) << name;
 }
 
+TEST(Verdicts, SayWhereThereIsOneSeedAlone) {
+  auto results = as_printed("table1");
+  EXPECT_TRUE(is(Kind::kBorneOut, results, "one seed"));
+  EXPECT_TRUE(is(Kind::kNotBorneOut, with(results, "sgd", "vgg-13", 3), "one seed"));
+  EXPECT_FALSE(is(Kind::kOpen, without(results, "sgd", "wrn-28-10"), "one seed"));
+  auto& cell = at(results, "sgd", "vgg-13");
+  cell.measured.push_back({2, cell.measured[0].value, {}, {}});
+  EXPECT_FALSE(is(Kind::kBorneOut, results, "one seed"));
+}
+
 class ErrorTables : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ErrorTables, AskForTheLeastErrorOfAll) {
@@ -307,6 +317,18 @@ TEST(Figure1, AsksForALowerMeanLogLossThanTheBaselines) {
     }
     expect_baselines_count(good, panel);
   }
+}
+
+TEST(Figure1, OnePanelIsJudgedWhereTheOtherIsMissing) {
+  const auto good =
+      figure_of("figure1", [](const std::string& method) { return curve(is_ours(method) ? 0.1 : 0.2); });
+  for (const bool first : {true, false}) {
+    const std::string there = kPanels[first ? 0 : 1];
+    const auto half = without(good, "sgd", kPanels[first ? 1 : 0]);
+    EXPECT_TRUE(is(Kind::kOpen, half, "it holds on " + there));
+    EXPECT_TRUE(is(Kind::kNotBorneOut, drawn(half, "cayley-sgd", there, {curve(0.21)}), there));
+  }
+  EXPECT_FALSE(is(Kind::kOpen, without(without(good, "sgd", "cifar10"), "sgd", "cifar100"), "it holds"));
 }
 
 TEST(Figure1, TakesTheMeanOverTheSeeds) {
