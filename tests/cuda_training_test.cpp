@@ -23,18 +23,14 @@ using namespace stiefel::train;
 
 const at::Device kCuda(at::kCUDA);
 
-class CudaTraining : public ::testing::Test {
+class CudaTraining : public scratch::Test {
  protected:
   void SetUp() override {
     if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
     // Algorithms that add in any order would blur every comparison.
     at::globalContext().setDeterministicCuDNN(true);
-    folder_ = fs::temp_directory_path() / ("stiefel_cuda_training_" + std::to_string(::getpid()));
     support::write_set("cifar10", folder_ / "cifar10", 80);
     support::write_set("mnist", folder_ / "mnist", 320);
-  }
-  void TearDown() override {
-    if (!folder_.empty()) fs::remove_all(folder_);
   }
 
   /// Images: 400 of them, augmented, in 25 steps an epoch.
@@ -64,8 +60,6 @@ class CudaTraining : public ::testing::Test {
     if (task == "pixel") config.validation = 0;
     return config;
   }
-
-  fs::path folder_;
 };
 
 std::unique_ptr<Trainer> trainer_of(Config config, const fs::path& folder = {}) {

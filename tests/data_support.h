@@ -1,7 +1,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <string>
 
 #include "data/catalogue.h"
+#include "scratch.h"
 
 // What the tests of the data module share: small files in the real formats, a folder to put them in, and an
 // environment that goes back to what it was.
@@ -128,19 +128,12 @@ class Variable {
 };
 
 /// Each test has an empty folder of its own, and an environment in which no data set of the user's is seen.
-class DataTest : public ::testing::Test {
+class DataTest : public scratch::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("stiefel_data_" + std::to_string(::getpid()) + "_" +
-                                           ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     data_.emplace("STIEFEL_DATA", std::nullopt);
     cache_.emplace("XDG_CACHE_HOME", (folder_ / "xdg").string());
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  fs::path folder_;
 
  private:
   std::optional<Variable> data_, cache_;

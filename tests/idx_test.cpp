@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "data/idx.h"
+#include "scratch.h"
 
 // The IDX reader on files made here, good and bad, and on Fashion-MNIST where it is installed.
 
@@ -13,14 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Idx : public ::testing::Test {
+class Idx : public scratch::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("stiefel_idx_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& name, const std::string& bytes) const {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
@@ -40,8 +35,6 @@ class Idx : public ::testing::Test {
     }
     return "";
   }
-
-  fs::path folder_;
 };
 
 TEST_F(Idx, ReadsPlainAndGzipped) {

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "paper/results.h"
 #include "paper/text.h"
 #include "paper_samples.h"
+#include "scratch.h"
 
 // What is made for people from finished runs: the document, its curves, the web page.
 
@@ -35,16 +35,8 @@ size_t count(const std::string& text, const std::string& part) {
 #define EXPECT_NOT_SAYS(text, part) \
   EXPECT_EQ((text).find(part), std::string::npos) << (part) << "\n" << (text)
 
-class Runs : public ::testing::Test {
+class Runs : public scratch::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "stiefel_document_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-    out_ = root_ / "results";
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   /// Two networks of six by all methods.
   void write_eight() const {
     double error = 5;
@@ -59,8 +51,7 @@ class Runs : public ::testing::Test {
     return collect_results(experiment, experiment.cells, seeds, scale, {"cpu", "auto", 0, ""}, out_);
   }
 
-  fs::path root_;
-  fs::path out_;
+  const fs::path out_ = folder_ / "results";
 };
 
 TEST_F(Runs, EightOfTwentyFourCellsMakeAReadableDocument) {
@@ -114,9 +105,9 @@ TEST_F(Runs, TheSameRunsGiveTheSameBytes) {
   EXPECT_EQ(first.markdown, again.markdown);
   EXPECT_EQ(first.drawings, again.drawings);
   // Nor does it matter where the folder lies, beyond the commands that name it.
-  fs::create_directories(root_ / "elsewhere");
-  fs::copy(out_, root_ / "elsewhere" / "results", fs::copy_options::recursive);
-  auto moved = make_document(root_ / "elsewhere" / "results" / "").markdown;
+  fs::create_directories(folder_ / "elsewhere");
+  fs::copy(out_, folder_ / "elsewhere" / "results", fs::copy_options::recursive);
+  auto moved = make_document(folder_ / "elsewhere" / "results" / "").markdown;
   const auto without_commands = [](const std::string& text) {
     return std::regex_replace(text, std::regex("(    stiefel paper \\w+ --out)[^\n]*"), "$1");
   };

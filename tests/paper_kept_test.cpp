@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "paper/results.h"
 #include "paper/run_store.h"
 #include "paper_samples.h"
+#include "scratch.h"
 
 // What the theorems computed is kept and read back, and nothing else is taken for it.
 
@@ -20,15 +20,7 @@ namespace fs = std::filesystem;
 namespace files = stiefel::files;
 using namespace stiefel::paper;
 
-class Kept : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("stiefel_kept_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_;
-};
+class Kept : public scratch::Test {};
 
 /// Everything that the outputs are made from; a number that is not finite is as good as another.
 void expect_same(const Results& a, const Results& b) {

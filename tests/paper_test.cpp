@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -20,6 +19,7 @@
 #include "paper/results.h"
 #include "paper/smoke_data.h"
 #include "paper/statistics.h"
+#include "scratch.h"
 
 // The declarations of the paper's tables and the parts of the engine; paper_command_test.py drives the whole.
 
@@ -200,14 +200,8 @@ TEST(Statistics, AgainstValuesByHand) {
   EXPECT_DOUBLE_EQ(quantile({3}, 0.9), 3);
 }
 
-class Folder : public ::testing::Test {
+class Folder : public scratch::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("stiefel_paper_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// A run as another machine would have left it.
   /// The last epochs of a run, as many as losses.
   void write_run(const fs::path& folder, const train::Config& config, const std::string& status,
@@ -237,8 +231,6 @@ class Folder : public ::testing::Test {
     }
     train::write_metrics(folder, history);
   }
-
-  fs::path folder_;
 };
 
 TEST_F(Folder, CopiedRunsCountWhereTheirRecipeMatches) {

@@ -12,6 +12,7 @@
 #include "report/assets.h"
 #include "report/page.h"
 #include "report_samples.h"
+#include "scratch.h"
 
 // The page in a real browser: headless Chromium opens it, uses its switches, and must not complain.
 
@@ -53,7 +54,7 @@ struct Visit {
 
 /// Opens the page, waits until its scripts have settled, and brings back the document.
 Visit visit(const std::string& page) {
-  const samples::Folder folder;
+  const scratch::Folder folder;
   const fs::path file = folder.path() / "report.html";
   samples::write(file, page);
   const std::string command =
@@ -87,10 +88,10 @@ std::string seen(const std::string& dom) {
   return dom.substr(begin + key.size(), dom.find('"', begin + key.size()) - begin - key.size());
 }
 
-class Browser : public testing::Test {
+class Browser : public scratch::Test {
  protected:
   stiefel::report::RunFolder run(const std::string& name, const Sample& sample) const {
-    return stiefel::report::read_run_folder(samples::write_run(folder_.path() / name, sample));
+    return stiefel::report::read_run_folder(samples::write_run(folder_ / name, sample));
   }
 
   std::vector<stiefel::report::RunFolder> three() const {
@@ -99,9 +100,6 @@ class Browser : public testing::Test {
         run("b", {"cayley-sgd", "cayley-sgd", "fashion-mnist", "finished", 20, 8.6, 7.2, 2}),
         run("c", {"</script> & \\\"c\\\"", "cayley-adam", "fashion-mnist", "interrupted", 13, 8.8, 7.4, 3})};
   }
-
- private:
-  samples::Folder folder_;
 };
 
 const bool kLive = !stiefel::report::assets::dygraphs_js.empty();

@@ -4,36 +4,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
-
-#include <unistd.h>
 
 // Run folders as the trainer writes them, made up.
 
 namespace samples {
 
 namespace fs = std::filesystem;
-
-/// A folder that goes when the test ends.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "stiefel_report_XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 inline void write(const fs::path& file, const std::string& text) {
   fs::create_directories(file.parent_path());

@@ -15,6 +15,7 @@
 #include "report/summary.h"
 #include "report/text.h"
 #include "report_samples.h"
+#include "scratch.h"
 
 // The report page: what it reads, what it says, what it survives.
 
@@ -63,16 +64,13 @@ testing::AssertionResult says(const std::string& text, const std::string& part) 
 
 #define EXPECT_SAYS(text, part) EXPECT_TRUE(says(text, part))
 
-class Report : public testing::Test {
+class Report : public scratch::Test {
  protected:
-  fs::path path(const std::string& name) const { return folder_.path() / name; }
+  fs::path path(const std::string& name) const { return folder_ / name; }
 
   RunFolder run(const std::string& name, const Sample& sample = {}) const {
     return read_run_folder(samples::write_run(path(name), sample));
   }
-
- private:
-  samples::Folder folder_;
 };
 
 TEST_F(Report, ReadsAFolder) {

@@ -7,6 +7,7 @@
 
 #include "files/files.h"
 #include "models/classifier.h"
+#include "scratch.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_pace.h"
 #include "train/config.h"
@@ -21,15 +22,7 @@ namespace fs = std::filesystem;
 namespace files = stiefel::files;
 using namespace stiefel::train;
 
-class Folder : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("stiefel_run_files_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_;
-};
+class Folder : public scratch::Test {};
 
 struct Tiny {
   Tiny() : model(stiefel::models::make_classifier("small", {1, 10, 0})) {
