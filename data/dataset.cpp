@@ -80,7 +80,12 @@ Images pick(const Images& images, const at::Tensor& indices) {
 Dataset load(const std::string& name, const fs::path& data_dir) {
   const auto& facts = facts_of(name);
   const auto where = locate(facts, data_dir);
-  return {name, facts.classes, read_part(facts, where, true), read_part(facts, where, false), where};
+  try {
+    return {name, facts.classes, read_part(facts, where, true), read_part(facts, where, false), where};
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(std::string(error.what()) +
+                             "; replace that file, or remove it and fetch the set: stiefel data get " + name);
+  }
 }
 
 int64_t count_in(const fs::path& file, const FileFacts& facts, int64_t classes) {

@@ -83,7 +83,9 @@ fs::path system_folder() { return "/usr/share/datasets"; }
 
 std::vector<fs::path> places(const fs::path& data_dir) {
   if (!data_dir.empty() && !fs::is_directory(data_dir)) {
-    throw std::runtime_error(data_dir.string() + ": the data folder does not exist or is no folder");
+    throw std::runtime_error(
+        data_dir.string() +
+        ": the data folder does not exist or is no folder; name the one that holds the sets");
   }
   std::vector<fs::path> result;
   for (const auto& place : {data_dir, variable("STIEFEL_DATA"), cache_folder(), system_folder()}) {

@@ -97,7 +97,8 @@ TEST_F(DatasetTest, NotFoundSaysWhereItLookedAndWhatToDo) {
         "cifar-10-batches-bin lacks test_batch.bin", "/usr/share/datasets", "stiefel data get cifar10"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
   }
-  EXPECT_MESSAGE(load("cifar10", folder_ / "nowhere"), "nowhere: the data folder does not exist");
+  EXPECT_MESSAGE(load("cifar10", folder_ / "nowhere"),
+                 "nowhere: the data folder does not exist or is no folder; name the one");
   EXPECT_MESSAGE(load("cifar11"), "no data set is called 'cifar11'; there are fashion-mnist, mnist, cifar10");
 }
 
@@ -107,6 +108,7 @@ TEST_F(DatasetTest, BadFilesAreErrors) {
     support::write_set("mnist", mnist);
     support::write(mnist / file, bytes);
     EXPECT_MESSAGE(load("mnist", folder_), part);
+    EXPECT_MESSAGE(load("mnist", folder_), "remove it and fetch the set: stiefel data get mnist");
   };
   expect("train-labels-idx1-ubyte", support::idx_labels(11),
          "train-labels-idx1-ubyte: byte 4: expected 12 labels, as ");
