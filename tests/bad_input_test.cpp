@@ -10,30 +10,9 @@ using stiefel::CayleyAdamOptions;
 using stiefel::CayleySGD;
 using stiefel::CayleySGDOptions;
 using stiefel::Manifold;
+using support::Warnings;
 
 using Groups = std::vector<torch::optim::OptimizerParamGroup>;
-
-/// Collects LibTorch's warnings while it lives.
-struct Collector : c10::WarningHandler {
-  std::string text;
-#if TORCH_VERSION_MAJOR >= 2
-  void process(const c10::Warning& warning) override { text += warning.msg() + "\n"; }
-#else
-  void process(const c10::SourceLocation&, const std::string& message, const bool) override {
-    text += message + "\n";
-  }
-#endif
-};
-
-struct Warnings {
-  Collector collector;
-#if TORCH_VERSION_MAJOR >= 2
-  c10::WarningUtils::WarningHandlerGuard guard{&collector};
-#else
-  c10::Warning::WarningHandlerGuard guard{&collector};
-#endif
-  const std::string& text() const { return collector.text; }
-};
 
 TEST(Options, OutOfRangeNamesTheOption) {
   const std::vector<Tensor> a{support::point({4, 9})};

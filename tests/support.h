@@ -71,6 +71,28 @@ inline void load(torch::optim::Optimizer& optimizer, const std::string& bytes) {
   optimizer.load(archive);
 }
 
+struct WarningCollector : c10::WarningHandler {
+  std::string text;
+#if TORCH_VERSION_MAJOR >= 2
+  void process(const c10::Warning& warning) override { text += warning.msg() + "\n"; }
+#else
+  void process(const c10::SourceLocation&, const std::string& message, const bool) override {
+    text += message + "\n";
+  }
+#endif
+};
+
+/// Collects LibTorch's warnings while it lives.
+struct Warnings {
+  WarningCollector collector;
+#if TORCH_VERSION_MAJOR >= 2
+  c10::WarningUtils::WarningHandlerGuard guard{&collector};
+#else
+  c10::Warning::WarningHandlerGuard guard{&collector};
+#endif
+  const std::string& text() const { return collector.text; }
+};
+
 }  // namespace support
 
 /// Expects that `statement` throws a c10::Error whose message holds `part`.

@@ -26,10 +26,21 @@ struct ParameterSplit {
 /// Whether a parameter goes on the manifold; the last word.
 using ParameterPredicate = std::function<bool(const ParameterInfo&)>;
 
-/// Which parameters of a module go on the manifold: the weights of convolutions and linear layers with at
-/// least as many inputs as outputs, except the last linear layer, whose scale a classifier needs. Grouped and
-/// transposed convolutions, biases, normalisation, and what needs no gradient stay Euclidean. A predicate,
-/// where given, decides instead. A parameter that two modules share is listed once.
+/// Which parameters of a module go on the manifold by default:
+///
+/// - the weights of convolutions and linear layers with at least as many inputs as outputs, except the last
+///   linear layer, whose scale a classifier needs;
+/// - in attention, the projections of queries, keys and values, and of the output. Where the first three lie
+/// in
+///   one weight (3E, E), it is one matrix with orthonormal columns, so that (q, k, v) is as long as the
+///   input;
+/// - in recurrent layers and cells, the weight from hidden to hidden. The gates of an LSTM or GRU lie in one
+/// weight
+///   (4H, H) or (3H, H), one matrix with orthonormal columns, as orthogonal initialisation has it.
+///
+/// Grouped and transposed convolutions, recurrent weights from the input, biases, normalisation, embeddings,
+/// and what needs no gradient stay Euclidean. A predicate, where given, decides instead. A parameter that two
+/// modules share is listed once. Warns where it takes no parameter and no predicate says so.
 ParameterSplit split_parameters(const torch::nn::Module& module,
                                 const ParameterPredicate& predicate = nullptr);
 
