@@ -96,6 +96,52 @@ TEST(Start, WhatIsNoMatrixIsRefused) {
   EXPECT_ERROR(CayleySGD({torch::ones({4, 9}, at::kLong)}, CayleySGDOptions(0.1)), "floating-point");
 }
 
+/// A group beside one whose options are another optimiser's.
+template <class Options>
+Groups with_foreign_group(const Tensor& point, const Options& foreign) {
+  Groups groups{{std::vector<Tensor>{point}}};
+  groups.emplace_back(std::vector<Tensor>{torch::ones({3}).requires_grad_()},
+                      std::make_unique<Options>(foreign));
+  return groups;
+}
+
+TEST(Groups, OptionsOfAnotherOptimiserAreRefusedByTheirTypes) {
+  const auto a = support::point({4, 9});
+  for (const auto* type : {"torch::optim::SGDOptions", "stiefel::CayleySGDOptions"}) {
+    EXPECT_ERROR(CayleySGD(with_foreign_group(a, torch::optim::SGDOptions(0.01)), CayleySGDOptions(0.1)),
+                 type);
+  }
+  EXPECT_ERROR(CayleyAdam(with_foreign_group(a, CayleySGDOptions(0.1)), CayleyAdamOptions(0.1)),
+               "stiefel::CayleySGDOptions");
+  using Qr = stiefel::RetractionSGD<stiefel::Qr>;
+  using Polar = stiefel::RetractionSGDOptions<stiefel::Polar>;
+  EXPECT_ERROR(Qr(with_foreign_group(a, Polar(0.1)), Qr::Options(0.1)), "Polar");
+  EXPECT_ERROR(stiefel::CurvilinearSearch<>(with_foreign_group(a, CayleySGDOptions(0.1)), 1e-3),
+               "stiefel::CayleySGDOptions");
+}
+
+TEST(Groups, OptionsOfAnotherOptimiserAreRefusedLaterToo) {
+  const auto a = support::point({4, 9});
+  const auto make = [&] { return CayleySGD({a}, CayleySGDOptions(0.1)); };
+  const torch::optim::OptimizerParamGroup foreign({torch::ones({3}).requires_grad_()},
+                                                  std::make_unique<torch::optim::AdamOptions>(0.1));
+  auto added = make();
+  EXPECT_ERROR(added.add_param_group(foreign), "torch::optim::AdamOptions");
+  EXPECT_EQ(added.param_groups().size(), 1u);
+  auto behind = make();
+  static_cast<torch::optim::Optimizer&>(behind).add_param_group(foreign);
+  EXPECT_ERROR(behind.step(), "torch::optim::AdamOptions");
+  auto exchanged = make();
+  const auto stored = support::save(exchanged);
+  exchanged.param_groups()[0].set_options(std::make_unique<CayleyAdamOptions>(0.1));
+  support::randomise_gradients({a});
+  const auto before = support::copy_of(a);
+  EXPECT_ERROR(exchanged.step(), "stiefel::CayleyAdamOptions");
+  EXPECT_ERROR(support::load(exchanged, stored), "stiefel::CayleyAdamOptions");
+  EXPECT_ERROR(support::save(exchanged), "stiefel::CayleyAdamOptions");
+  EXPECT_TRUE(torch::equal(a, before));
+}
+
 TEST(Gradients, SparseIsAnError) {
   const auto a = support::point({4, 9});
   CayleySGD optimizer({a}, CayleySGDOptions(0.1));

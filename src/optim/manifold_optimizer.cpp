@@ -1,9 +1,11 @@
+#include <c10/util/Type.h>
 #include <stiefel/manifold.h>
 #include <stiefel/optim/manifold_optimizer.h>
 
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <typeinfo>
 
 #include "compat.h"
 
@@ -17,6 +19,16 @@ using torch::optim::OptimizerParamGroup;
 // draws it in.
 constexpr double kNear = 1e-3;
 
+/// Throws unless a group's options are of the optimiser's own type: read as that type, any others would be
+/// nonsense.
+void check_options(const OptimizerParamGroup& group, const torch::optim::OptimizerOptions& expected) {
+  const auto& options = group.options();
+  TORCH_CHECK(typeid(options) == typeid(expected), "stiefel: a parameter group has options of the type ",
+              c10::demangle(typeid(options).name()), ", but all groups of this optimiser take ",
+              c10::demangle(typeid(expected).name()),
+              "; a Euclidean group is one with .manifold(stiefel::Manifold::kEuclidean)");
+}
+
 GroupOptions& options_of(OptimizerParamGroup& group) { return static_cast<GroupOptions&>(group.options()); }
 
 const GroupOptions& options_of(const OptimizerParamGroup& group) {
@@ -26,7 +38,9 @@ const GroupOptions& options_of(const OptimizerParamGroup& group) {
 /// Gives a group without options the defaults, less what they hold for Euclidean groups where it is not one.
 OptimizerParamGroup with_options(const OptimizerParamGroup& group, const GroupOptions& defaults) {
   auto result = group;
-  if (!result.has_options()) {
+  if (result.has_options()) {
+    check_options(result, defaults);
+  } else {
     result.set_options(defaults.clone());
     if (defaults.manifold() == Manifold::kStiefel) options_of(result).drop_euclidean();
   }
@@ -36,6 +50,9 @@ OptimizerParamGroup with_options(const OptimizerParamGroup& group, const GroupOp
 std::vector<OptimizerParamGroup> with_options(const std::vector<OptimizerParamGroup>& groups,
                                               const GroupOptions& defaults) {
   defaults.validate_method();
+  for (const auto& group : groups) {
+    if (group.has_options()) check_options(group, defaults);
+  }
   const bool someone_else = std::any_of(groups.begin(), groups.end(), [](const OptimizerParamGroup& group) {
     return group.has_options() && options_of(group).manifold() == Manifold::kEuclidean;
   });
@@ -122,6 +139,7 @@ void ManifoldOptimizer::prepare() {
   seen_.resize(param_groups_.size());
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     auto& group = param_groups_[i];
+    check_options(group, defaults());
     const auto& options = options_of(group);
     options.validate();
     auto& seen = seen_[i];
@@ -279,6 +297,7 @@ void ManifoldOptimizer::save(torch::serialize::OutputArchive& archive) const {
   archive.write("groups", c10::IValue(static_cast<int64_t>(param_groups_.size())));
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     const auto& group = param_groups_[i];
+    check_options(group, defaults());
     torch::serialize::OutputArchive group_archive(archive.compilation_unit());
     torch::serialize::OutputArchive options_archive(archive.compilation_unit());
     options_of(group).serialize(options_archive);
@@ -311,6 +330,7 @@ void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
     archive.read(index_key("group", i), group_archive);
     torch::serialize::InputArchive options_archive;
     group_archive.read("options", options_archive);
+    check_options(param_groups_[i], defaults());
     options.push_back(options_of(param_groups_[i]).clone());
     auto& read = static_cast<GroupOptions&>(*options.back());
     read.serialize(options_archive);

@@ -78,6 +78,7 @@ class CurvilinearSearch : public RetractionSGD<Retraction> {
 
   at::Tensor step(torch::optim::Optimizer::LossClosure closure) override {
     TORCH_CHECK(closure, "stiefel: a curvilinear search evaluates the function; give step() a closure");
+    this->prepare();  // also checks that the groups' options are ours to read
     check();
     return search_.step(this->param_groups(), closure, [this] { Base::step(); });
   }
