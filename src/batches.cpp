@@ -4,8 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-
-#include "rows.h"
+#include <map>
 
 namespace stiefel::detail {
 
@@ -15,19 +14,6 @@ namespace {
 // ones should stay in the second-level cache with its temporaries.
 constexpr int64_t kLargeMatrix = 1 << 16;
 constexpr int64_t kStack = 1 << 16;
-
-bool same_kind(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.device() == b.device();
-}
-
-void check_list(at::TensorList list, const char* name, const at::Tensor& first, size_t count) {
-  TORCH_CHECK(list.size() == count, "stiefel: ", count, " points came with ", list.size(), " ", name);
-  for (const auto& t : list) {
-    TORCH_CHECK(same_kind(t, first), "stiefel: the ", name, " must all be ", first.scalar_type(), " ",
-                first.sizes(), " on ", first.device(), " like the first point; got ", t.scalar_type(), " ",
-                t.sizes(), " on ", t.device());
-  }
-}
 
 int64_t matrix_size(const at::Tensor& t) { return t.size(-2) * t.size(-1); }
 
@@ -50,19 +36,7 @@ void copy_out(const at::Tensor& batch, at::TensorList list, size_t begin, size_t
 }  // namespace
 
 Batches::Batches(at::TensorList points, at::TensorList momenta, at::TensorList gradients)
-    : points_(points), momenta_(momenta), gradients_(gradients) {
-  if (points.empty()) return;
-  const auto& first = points[0];
-  TORCH_CHECK(first.dim() >= 2, "stiefel: a matrix has at least two dimensions; got the shape ",
-              first.sizes());
-  TORCH_CHECK(first.numel() > 0, "stiefel: a point has no elements; its shape is ", first.sizes());
-  const auto type = c10::toRealValueType(first.scalar_type());
-  TORCH_CHECK(type == at::kFloat || type == at::kDouble,
-              "stiefel: points are float, double or complex of these; got ", first.scalar_type());
-  check_list(points, "points", first, points.size());
-  if (!momenta.empty()) check_list(momenta, "momenta", first, points.size());
-  check_list(gradients, "gradients", first, points.size());
-}
+    : points_(points), momenta_(momenta), gradients_(gradients) {}
 
 std::vector<Batches::Range> Batches::ranges() const {
   const auto& first = points_[0];
@@ -87,28 +61,16 @@ std::vector<Batches::Range> Batches::ranges() const {
 
 Batches::Slice Batches::gather(const Range& range) const {
   const auto all = [&](at::TensorList list) {
-    if (range.is_one_entry()) return rows(list[range.begin]).narrow(0, range.first, range.count);
-    return rows(at::stack(list.slice(range.begin, range.end - range.begin)));
+    if (range.is_one_entry()) return list[range.begin].narrow(0, range.first, range.count);
+    return at::cat(list.slice(range.begin, range.end - range.begin));
   };
   return {range, all(points_), momenta_.empty() ? at::Tensor() : all(momenta_), all(gradients_)};
 }
 
 void Batches::scatter(const Slice& slice) const {
-  const auto home = [&](const at::Tensor& batch, at::TensorList list) {
-    const auto& first = list[slice.range.begin];
-    if (slice.range.is_one_entry()) {
-      if (batch.is_alias_of(first)) return;
-      // The entry's leading dimensions could not be merged without a copy, so neither can they here.
-      auto whole = rows(first);
-      whole.narrow(0, slice.range.first, slice.range.count).copy_(batch);
-      first.copy_(unrows(whole, first));
-      return;
-    }
-    const auto straight = first.size(-2) <= first.size(-1) ? batch : batch.transpose(1, 2);
-    copy_out(straight, list, slice.range.begin, slice.range.end);
-  };
-  home(slice.x, points_);
-  if (!momenta_.empty()) home(slice.m, momenta_);
+  if (slice.range.is_one_entry()) return;  // stepped where it lies
+  copy_out(slice.x, points_, slice.range.begin, slice.range.end);
+  if (!momenta_.empty()) copy_out(slice.m, momenta_, slice.range.begin, slice.range.end);
 }
 
 void Batches::for_each(const std::function<void(Slice&)>& work) const {
@@ -123,14 +85,33 @@ void Batches::for_each(const std::function<void(Slice&)>& work) const {
     }
   };
   const bool small = points_[0].device().is_cpu() && matrix_size(points_[0]) < kLargeMatrix;
-  // Slices of an entry that has to be copied whole must not be written at the same time.
-  const bool apart = all.size() == points_.size() || rows(points_[0]).is_alias_of(points_[0]);
   const auto count = static_cast<int64_t>(all.size());
-  if (small && apart && count > 1) {
+  if (small && count > 1) {
     at::parallel_for(0, count, 1, run);
   } else {
     run(0, count);
   }
+}
+
+void for_each_batch(const StepMatrices& matrices,
+                    const std::function<void(Batches::Slice&, const std::vector<size_t>& entries)>& work) {
+  std::map<std::vector<int64_t>, std::vector<size_t>> shapes;
+  for (size_t i = 0; i < matrices.points.size(); ++i) shapes[matrices.points[i].sizes().vec()].push_back(i);
+  for (const auto& shape : shapes) {
+    const auto& entries = shape.second;
+    const auto points = pick(matrices.points, entries);
+    const auto momenta = pick(matrices.momenta, entries);
+    const auto gradients = pick(matrices.gradients, entries);
+    Batches(points, momenta, gradients).for_each([&](Batches::Slice& slice) { work(slice, entries); });
+  }
+}
+
+std::vector<at::Tensor> pick(at::TensorList list, const std::vector<size_t>& entries) {
+  std::vector<at::Tensor> result;
+  if (list.empty()) return result;
+  result.reserve(entries.size());
+  for (const size_t i : entries) result.push_back(list[i]);
+  return result;
 }
 
 at::Tensor gather_scalars(at::TensorList list, const Batches::Range& range) {

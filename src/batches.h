@@ -5,11 +5,13 @@
 #include <functional>
 #include <vector>
 
+#include "step_matrices.h"
+
 /// Turns lists of same-shape tensors into batches that are stepped together.
 namespace stiefel::detail {
 
-/// A list of points (…, p, n), all of one shape, with their momenta and gradients. Methods without momentum
-/// give an empty list of momenta.
+/// A list of points (B, p, n), p ≤ n, all of one shape, with their momenta and gradients. Methods without
+/// momentum give an empty list of momenta.
 ///
 /// On an accelerator the whole list is one batch. On the CPU small matrices are stacked into slices that stay
 /// in cache, slices go to different threads, and a large matrix is stepped where it lies, by all threads.
@@ -48,6 +50,14 @@ class Batches {
   at::TensorList momenta_;
   at::TensorList gradients_;
 };
+
+/// Calls `work` on every slice of a step's matrices, shape by shape, with the entries of the step's lists
+/// that have the slice's shape.
+void for_each_batch(const StepMatrices& matrices,
+                    const std::function<void(Batches::Slice&, const std::vector<size_t>& entries)>& work);
+
+/// The chosen entries of a list; an empty list stays empty.
+std::vector<at::Tensor> pick(at::TensorList list, const std::vector<size_t>& entries);
 
 /// The numbers that belong to a range's matrices, from a list of per-matrix numbers; and back into it.
 at::Tensor gather_scalars(at::TensorList list, const Batches::Range& range);

@@ -1,8 +1,8 @@
 #include <stiefel/cayley.h>
+#include <stiefel/manifold.h>
 
 #include "algebra.h"
 #include "generator_norm.h"
-#include "rows.h"
 #include "step.h"
 
 namespace stiefel {
@@ -42,25 +42,30 @@ void CayleyOptions::validate() const {
 }
 
 at::Tensor cayley_retraction(const at::Tensor& point, const at::Tensor& direction,
-                             const CayleyOptions& options) {
+                             const CayleyOptions& options, bool batched) {
   options.validate();
   TORCH_CHECK(point.sizes() == direction.sizes(), "stiefel: the direction's shape ", direction.sizes(),
               " differs from the point's ", point.sizes());
   const at::NoGradGuard no_grad;
+  const MatrixView view(point, batched);
   // The step moves along −M, at the rate 1.
-  const auto x = detail::rows(point).clone();
-  detail::Batch batch{x, detail::rows(direction).neg(), {}};
-  const detail::Pace pace{at::ones({}, x.options().dtype(at::kDouble)), {}};
+  detail::Batch batch{view(point).clone(), view(direction).neg(), {}, {}};
+  const detail::Pace pace{at::ones({}, point.options().dtype(at::kDouble)), {}};
   detail::step_(batch, pace, options);
-  return detail::unrows(batch.x, point);
+  auto moved = at::empty_like(point);
+  view.write(batch.x, moved);
+  return moved;
 }
 
-at::Tensor generator_norm(const at::Tensor& point, const at::Tensor& direction, Norm norm) {
+at::Tensor generator_norm(const at::Tensor& point, const at::Tensor& direction, Norm norm, bool batched) {
+  TORCH_CHECK(point.sizes() == direction.sizes(), "stiefel: the direction's shape ", direction.sizes(),
+              " differs from the point's ", point.sizes());
   const at::NoGradGuard no_grad;
-  const auto x = detail::rows(point);
-  const auto m = detail::rows(direction);
+  const MatrixView view(point, batched);
+  const auto x = view(point);
+  const auto m = view(direction);
   return detail::literal_norm(x, m, detail::drift(x), detail::overlap(x, m), detail::gram(m), norm)
-      .view(point.sizes().slice(0, point.dim() - 2));
+      .view(view.batch_shape());
 }
 
 }  // namespace stiefel

@@ -14,19 +14,29 @@ std::mutex counting;  // slices on the CPU share the counter of skipped steps
 
 }  // namespace
 
-Gradients::Gradients(const at::Tensor& g, const at::Tensor& skipped) : norm(frobenius(g)) {
+Gradients::Gradients(const at::Tensor& g, const at::Tensor& near, const StepCounters& counters)
+    : norm(frobenius(g)) {
   const auto type = c10::toRealValueType(g.scalar_type());
   const double most =
       std::sqrt(type == at::kDouble ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max());
-  const auto sound = norm <= most * 1e-4;  // false for NaN too
-  if (g.device().is_cpu() && sound.all().item<bool>()) return;
-  kept = sound.logical_not();
+  auto may_move = norm <= most * 1e-4;  // false for NaN too
+  if (near.defined()) may_move.logical_and_(near);
+  if (g.device().is_cpu() && may_move.all().item<bool>()) return;
+  kept = may_move.logical_not();
   const std::lock_guard<std::mutex> alone(counting);
-  skipped.add_(kept.sum());
+  counters.skipped.add_(kept.sum());
+  if (near.defined() && counters.off_manifold.defined()) {
+    counters.off_manifold.add_(near.logical_not().sum());
+  }
 }
 
-at::Tensor Gradients::clean(const at::Tensor& g) const {
-  return kept.defined() ? g.masked_fill(kept.view({-1, 1, 1}), 0) : g;
+void count_skipped(const at::Tensor& which, const StepCounters& counters) {
+  const std::lock_guard<std::mutex> alone(counting);
+  counters.skipped.add_(which.sum());
+}
+
+at::Tensor Gradients::clean(const at::Tensor& matrices) const {
+  return kept.defined() && matrices.defined() ? matrices.masked_fill(kept.view({-1, 1, 1}), 0) : matrices;
 }
 
 void Gradients::accumulate_(at::Tensor& m, const at::Tensor& g, double decay, double gain) const {

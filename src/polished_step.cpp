@@ -86,9 +86,9 @@ void correct_exit_(Coefficients& now, const at::Tensor& omega, const at::Tensor&
 }  // namespace
 
 void polished_step_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
-  const auto& x = batch.x;
+  const auto x = batch.source();
   auto& m = batch.m;
-  const auto e = drift(x);
+  const auto e = batch.e.defined() ? batch.e : drift(x);
   const Economy economy(x, e, pace.reach(x.size(0)));
 
   auto s = overlap(x, m);
@@ -120,7 +120,7 @@ void polished_step_(Batch& batch, const Pace& pace, const CayleyOptions& options
   if (now.z.defined()) move.f.baddbmm_(now.z, move.c, 1, -1);  // F ← F − ZC
   if (economy.drift_shows(tau, norm)) move.f.baddbmm_(e, move.f.clone(), 1, -0.5);
   move.f.sub_(e, 0.5);  // F ← F − ½(E + EF)
-  batch.advance_(batch.hold_(move.f), batch.hold_(move.c));
+  batch.advance_(x, batch.hold_(move.f), batch.hold_(move.c));
 }
 
 }  // namespace stiefel::detail

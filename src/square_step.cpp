@@ -38,8 +38,8 @@ at::Tensor defect_bound(const at::Tensor& omega2, const at::Tensor& tau, const a
 }  // namespace
 
 void square_step_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
-  const auto& x = batch.x;
-  const auto e = drift(x);
+  const auto x = batch.source();
+  const auto e = batch.e.defined() ? batch.e : drift(x);
   const Economy economy(x, e, pace.reach(x.size(0)));
 
   const auto omega = skew(overlap(x, batch.m));

@@ -23,8 +23,10 @@ at::Tensor& Batch::hold_(at::Tensor& coefficients) const {
   return coefficients;
 }
 
-void Batch::advance_(const at::Tensor& f, const at::Tensor& c) {
-  auto increment = at::bmm(f.mH(), x);
+at::Tensor Batch::source() const { return kept.defined() ? x.masked_fill(kept.view({-1, 1, 1}), 0) : x; }
+
+void Batch::advance_(const at::Tensor& source, const at::Tensor& f, const at::Tensor& c) {
+  auto increment = at::bmm(f.mH(), source);
   increment.baddbmm_(c.mH(), m);
   x.add_(increment);
 }

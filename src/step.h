@@ -23,12 +23,16 @@ struct Batch {
   at::Tensor x;
   at::Tensor m;
   at::Tensor kept;
+  at::Tensor e;  ///< E = XᴴX − I where the caller has it, zero for a matrix that is kept; else undefined
+
+  /// x as the step reads it: zero for a matrix that is kept, which may hold anything.
+  at::Tensor source() const;
 
   /// Zeroes what would move a matrix that is to be kept.
   at::Tensor& hold_(at::Tensor& coefficients) const;
 
-  /// x ← x + Fᴴx + Cᴴm, that is X ← X + XF + MC.
-  void advance_(const at::Tensor& f, const at::Tensor& c);
+  /// x ← x + Fᴴx + Cᴴm, that is X ← X + XF + MC. `source` is what x is read as.
+  void advance_(const at::Tensor& source, const at::Tensor& f, const at::Tensor& c);
 };
 
 /// The default: the coefficient form with its corrections. p < n.

@@ -155,10 +155,79 @@ TEST(Operators, ListsThatDoNotMatchAreRefused) {
   const auto skipped = torch::zeros({}, at::kLong);
   const auto rate = torch::full({}, 0.1, at::kDouble);
   EXPECT_ERROR(stiefel::cayley_sgd_({x}, {m, m}, {m}, skipped, rate, 0.9), "momenta");
+  EXPECT_ERROR(stiefel::cayley_sgd_({x}, {}, {m}, skipped, rate, 0.9), "momenta");
+  EXPECT_ERROR(stiefel::cayley_sgd_({x}, {m}, {}, skipped, rate, 0.9), "gradients");
   EXPECT_ERROR(stiefel::cayley_sgd_({x}, {m}, {m.to(at::kFloat)}, skipped, rate, 0.9), "gradients");
   EXPECT_ERROR(stiefel::cayley_sgd_({x, x.t()}, {m, m}, {m, m}, skipped, rate, 0.9), "[9, 4]");
   const auto whole = torch::ones({4, 4}, at::kLong);
   EXPECT_ERROR(stiefel::cayley_sgd_({whole}, {whole}, {whole}, skipped, rate, 0.9), "float");
+  EXPECT_ERROR(stiefel::cayley_sgd_({x, x.to(at::kFloat)}, {m, m.to(at::kFloat)}, {m, m.to(at::kFloat)},
+                                    skipped, rate, 0.9),
+               "one type and device");
+  EXPECT_ERROR(
+      stiefel::cayley_sgd_({x.reshape({-1})}, {m.reshape({-1})}, {m.reshape({-1})}, skipped, rate, 0.9),
+      "two or more dimensions");
+}
+
+TEST(Operators, WrongCountersRatesAndNumbersAreRefusedBeforeAnythingMoves) {
+  const auto x = support::point({2, 4, 9}, at::kDouble, true).detach();
+  const auto before = x.clone();
+  const auto m = torch::zeros_like(x);
+  const auto g = torch::randn_like(x);
+  const auto skipped = torch::zeros({}, at::kLong);
+  const auto rate = torch::full({}, 0.1, at::kDouble);
+  const auto sgd = [&](const Tensor& skips, const Tensor& l, const Tensor& off = {}) {
+    stiefel::cayley_sgd_({x}, {m}, {g}, skips, l, 0.9, {}, true, off);
+  };
+  EXPECT_ERROR(sgd(torch::zeros({}), rate), "skipped steps");
+  EXPECT_ERROR(sgd(torch::zeros({2}, at::kLong), rate), "skipped steps");
+  EXPECT_ERROR(sgd(skipped, torch::full({2}, 0.1)), "rate");
+  EXPECT_ERROR(sgd(skipped, torch::ones({}, at::kLong)), "rate");
+  EXPECT_ERROR(sgd(skipped, rate, torch::zeros({}, at::kInt)), "off the manifold");
+  const auto adam = [&](const Tensor& v, const Tensor& k) {
+    stiefel::cayley_adam_({x}, {m}, {v}, {k}, {g}, skipped, rate, 0.9, 0.99, {}, true);
+  };
+  const auto numbers = torch::zeros({2}, at::kDouble);
+  EXPECT_ERROR(adam(torch::zeros({2}), numbers), "second moments");
+  EXPECT_ERROR(adam(torch::zeros({3}, at::kDouble), numbers), "second moments");
+  EXPECT_ERROR(adam(numbers, torch::zeros({2}, at::kLong)), "step counts");
+  EXPECT_ERROR(adam(numbers, torch::zeros({}, at::kDouble)), "step counts");
+  EXPECT_ERROR(adam(numbers, torch::zeros({4}, at::kDouble).slice(0, 0, 4, 2)), "step counts");
+  EXPECT_ERROR(adam(numbers, numbers), "overlap");
+  EXPECT_TRUE(torch::equal(x, before));
+  EXPECT_EQ(m.abs().sum().item<double>(), 0);
+  sgd(skipped, rate.to(at::kFloat));  // a float rate is one
+  EXPECT_FALSE(torch::equal(x, before));
+}
+
+TEST(Operators, PointsThatOverlapAreRefused) {
+  const auto skipped = torch::zeros({}, at::kLong);
+  const auto rate = torch::full({}, 0.1, at::kDouble);
+  const auto step = [&](const std::vector<Tensor>& points) {
+    std::vector<Tensor> momenta, gradients;
+    for (const auto& point : points) {
+      momenta.push_back(torch::zeros(point.sizes(), point.options()));
+      gradients.push_back(torch::randn(point.sizes(), point.options()));
+    }
+    stiefel::CayleyOptions literal;
+    literal.polish = false;  // these are no orthonormal matrices
+    stiefel::cayley_sgd_(points, momenta, gradients, skipped, rate, 0.9, literal);
+  };
+  const auto block = torch::randn({8, 20}, at::kDouble) * 0.1;
+  EXPECT_ERROR(step({block, block}), "overlap");
+  EXPECT_ERROR(step({block, block.t()}), "overlap");
+  EXPECT_ERROR(step({block.narrow(0, 0, 5), block.narrow(0, 4, 4)}), "overlap");
+  EXPECT_ERROR(step({block.narrow(1, 0, 10), block.narrow(1, 9, 10)}), "overlap");
+  EXPECT_ERROR(step({block.narrow(1, 0, 10), block.narrow(0, 3, 1)}), "overlap");
+  EXPECT_ERROR(step({block.narrow(0, 0, 1).expand({4, 20})}), "overlaps itself");
+  EXPECT_ERROR(step({block.as_strided({4, 5}, {2, 1})}), "overlaps itself");
+  // Halves side by side, halves above each other, and every other row share nothing.
+  step({block.narrow(1, 0, 10), block.narrow(1, 10, 10)});
+  step({block.narrow(0, 0, 4), block.narrow(0, 4, 4)});
+  step({block.slice(0, 0, 8, 2), block.slice(0, 1, 8, 2)});
+  const auto point = support::point({4, 9}).detach();
+  EXPECT_ERROR(stiefel::cayley_sgd_({point}, {point}, {torch::randn_like(point)}, skipped, rate, 0.9),
+               "overlap");
 }
 
 }  // namespace

@@ -59,8 +59,9 @@ TEST_F(Device, StepsEqualTheCpus) {
       if (step == 2) g.view({-1})[0] = NAN;
       for (auto& s : sides) {
         stiefel::cayley_adam_({s.x}, {s.m}, {s.v}, {s.k}, {g.to(s.x.device())}, s.skipped, s.rate, 0.9, 0.99,
-                              c.options);
-        stiefel::cayley_sgd_({s.x}, {s.m}, {g.to(s.x.device())}, s.skipped, s.rate, 0.9, c.options);
+                              c.options, /*batched=*/true);
+        stiefel::cayley_sgd_({s.x}, {s.m}, {g.to(s.x.device())}, s.skipped, s.rate, 0.9, c.options,
+                             /*batched=*/true);
       }
     }
     const bool is_double = c10::toRealValueType(c.type) == at::kDouble;

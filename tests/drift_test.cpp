@@ -62,7 +62,8 @@ stiefel::CayleySGDOptions sgd(double rate, double momentum = 0.9) {
 double rate_for(double turn, const Tensor& weight, double momentum) {
   const auto direction =
       stiefel::project_tangent(weight, random_gradient(weight), true) / std::sqrt(1 - momentum * momentum);
-  return turn / stiefel::generator_norm(weight, direction, stiefel::Norm::kFrobenius).mean().item<double>();
+  return turn /
+         stiefel::generator_norm(weight, direction, stiefel::Norm::kFrobenius, true).mean().item<double>();
 }
 
 struct Walk {
@@ -88,7 +89,7 @@ TEST(Drift, RandomWalksStayOrthonormal) {
     EXPECT_LT(run(optimizer, weight, random_gradient, walk.steps, walk.steps / 100), promise(weight));
     // The walk was as brisk as it says. The fewer entries, the more the length of the momentum varies.
     const auto& state = static_cast<stiefel::CayleySGDParamState&>(*optimizer.state().begin()->second);
-    const auto norm = stiefel::generator_norm(weight, state.momentum_buffer, stiefel::Norm::kFrobenius);
+    const auto norm = stiefel::generator_norm(weight, state.momentum_buffer, stiefel::Norm::kFrobenius, true);
     EXPECT_NEAR(rate * norm.mean().item<double>(), 0.4, 0.2);
   }
 }

@@ -256,7 +256,7 @@ TEST(Batching, ALargeStackIsCutAndAgrees) {
     auto spoilt = gradient.clone();
     spoilt[1][7].fill_(NAN);
     for (int step = 0; step < 3; ++step) {
-      stiefel::cayley_adam_({x}, {m}, {v}, {k}, {spoilt}, skipped, rate, 0.9, 0.99);
+      stiefel::cayley_adam_({x}, {m}, {v}, {k}, {spoilt}, skipped, rate, 0.9, 0.99, {}, /*batched=*/true);
     }
     EXPECT_EQ(skipped.item<int64_t>(), 3);
     EXPECT_EQ(k.sum().item<double>(), 3 * 299);

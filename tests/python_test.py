@@ -47,4 +47,32 @@ before = weights[1].clone()
 torch.ops.stiefel.cayley_adam_(weights, *state, gradients, skipped, rate)
 assert skipped.item() == 1 and torch.equal(weights[1], before)
 assert [k.item() for k in state[2]] == [1, 0, 1]
+
+# One meaning of a shape for every operator: a convolution's weight is one matrix, whatever its memory format.
+weight = torch.ops.stiefel.orthonormalize_(torch.randn(8, 3, 3, 3, dtype=torch.float64))
+gradient = torch.randn_like(weight)
+rate = torch.tensor(0.1, dtype=torch.float64)
+results = []
+for memory_format in (torch.contiguous_format, torch.channels_last):
+    x, g = weight.clone().contiguous(memory_format=memory_format), gradient.contiguous(memory_format=memory_format)
+    torch.ops.stiefel.cayley_sgd_([x], [torch.zeros_like(x)], [g], skipped, rate, 0.9)
+    assert torch.ops.stiefel.defect(x).item() < 1e-13 and (x - weight).abs().max() > 1e-3
+    results.append(x)
+assert (results[0] - results[1]).abs().max() < 1e-14
+stack = torch.ops.stiefel.orthonormalize_(torch.randn(5, 4, 6), batched=True)
+torch.ops.stiefel.cayley_sgd_([stack], [torch.zeros_like(stack)], [torch.randn_like(stack)], skipped, rate, 0.9,
+                              batched=True)
+assert torch.ops.stiefel.defect(stack, batched=True).max() < 1e-6
+
+# A matrix off the manifold is left and counted; without a counter of its own the error says which.
+far, moved = weight * 5, weight.clone()
+counts = torch.zeros(2, dtype=torch.int64)
+lists = [[far, moved], [torch.zeros_like(far), torch.zeros_like(far)], [gradient, gradient]]
+torch.ops.stiefel.cayley_sgd_(*lists, counts[0], rate, 0.9, off_manifold=counts[1])
+assert counts.tolist() == [1, 1] and torch.equal(far, weight * 5) and not torch.equal(moved, weight)
+try:
+    torch.ops.stiefel.cayley_sgd_(*lists, counts[0], rate, 0.9)
+    raise SystemExit("no error was raised for a matrix off the manifold")
+except RuntimeError as error:
+    assert "[8, 3, 3, 3]" in str(error) and "orthonormalize_" in str(error), error
 print("Python calls the operators")

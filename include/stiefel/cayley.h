@@ -30,7 +30,7 @@ enum class Norm {
 /// the step (closed-form, not polished, another norm than Frobenius, s other than 2), every step is full.
 enum class Precision {
   kFull,   ///< products in the matrices' own type
-  kMixed,  ///< products on half-precision pieces, arranged so that X stays orthonormal to float32's level
+  kMixed,  ///< products on half-precision pieces, arranged so that X stays orthonormal to about 1e-5
 };
 
 std::string to_string(Precision precision);
@@ -55,25 +55,33 @@ struct CayleyOptions {
 
 /// One step of Cayley SGD on matrices of any shapes, in place: M ← βM + G, projected, and X moves along −M.
 ///
-/// Each tensor of `points` is (…, p, n): an orthonormal matrix on its smaller side, or a stack of them.
-/// A matrix whose gradient is not finite keeps its point and momentum, and `skipped` (0-dim, integral)
-/// counts it. `rate` is 0-dim on the device of the points, so nothing synchronises with the host there.
+/// Each tensor of `points` is a weight, read as stiefel::MatrixView reads it: (c_out, …) is one matrix, or
+/// with `batched` (…, p, n) is a stack of them; channels-last weights are stepped where they lie. `rate` is
+/// one float or double on the device of the points, so nothing synchronises with the host there.
+///
+/// A matrix keeps its point and momentum, and `skipped` (one int64) counts it, where its gradient is not
+/// finite, and where the point is off the manifold by more than kFarthestStart (with `polish`): loaded or
+/// scaled, say, since the last step. `off_manifold` (one int64), where given, counts the latter. Without it a
+/// step on the CPU throws an error that names the weight, after all others have moved.
 void cayley_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                  const at::Tensor& skipped, const at::Tensor& rate, double momentum,
-                 const CayleyOptions& options = {});
+                 const CayleyOptions& options = {}, bool batched = false,
+                 const at::Tensor& off_manifold = {});
 
 /// One step of Cayley ADAM: M ← β₁M + (1−β₁)G, v ← β₂v + (1−β₂)‖G‖²_F, k ← k + 1, and X moves along −M/r with
-/// r = (1−β₁ᵏ)√(v/(1−β₂ᵏ) + ε). `second_moments` (v) and `steps` (k) hold one double a matrix.
+/// r = (1−β₁ᵏ)√(v/(1−β₂ᵏ) + ε). `second_moments` (v) and `steps` (k) hold one double per matrix.
 void cayley_adam_(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
                   at::TensorList steps, at::TensorList gradients, const at::Tensor& skipped,
-                  const at::Tensor& rate, double beta1, double beta2, const CayleyOptions& options = {});
+                  const at::Tensor& rate, double beta1, double beta2, const CayleyOptions& options = {},
+                  bool batched = false, const at::Tensor& off_manifold = {});
 
-/// The Cayley retraction: the point reached from `point` along the tangent vector `direction` (both
-/// (…, p, n)) in unit time. With `options.exact` the curve is the closed form.
+/// The Cayley retraction: the point reached from `point` along the tangent vector `direction` in unit time.
+/// With `options.exact` the curve is the closed form.
 at::Tensor cayley_retraction(const at::Tensor& point, const at::Tensor& direction,
-                             const CayleyOptions& options = {});
+                             const CayleyOptions& options = {}, bool batched = false);
 
-/// ‖W‖ of the skew matrix that moves `point` along `direction`, one number a matrix, in double.
-at::Tensor generator_norm(const at::Tensor& point, const at::Tensor& direction, Norm norm);
+/// ‖W‖ of the skew matrix that moves `point` along `direction`, one number per matrix, in double.
+at::Tensor generator_norm(const at::Tensor& point, const at::Tensor& direction, Norm norm,
+                          bool batched = false);
 
 }  // namespace stiefel

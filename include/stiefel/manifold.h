@@ -18,8 +18,8 @@ class MatrixView {
  public:
   explicit MatrixView(const at::Tensor& weight, bool batched = false);
 
-  /// `t`, shaped like the weight, as (B, p, n) with p ≤ n. It shares t's memory where t's layout allows;
-  /// `aliases` tells.
+  /// `t`, shaped like the weight, as (B, p, n) with p ≤ n. It shares t's memory where t's layout allows and
+  /// is a copy elsewhere, which `write` brings back.
   at::Tensor operator()(const at::Tensor& t) const;
 
   /// Writes matrices (B, p, n) into t, a tensor shaped like the weight. Does nothing where they are a view of
@@ -42,6 +42,9 @@ class MatrixView {
   bool transposed_ = false;
   bool trivial_ = false;
 };
+
+/// The largest ‖XᴴX − I‖_F from which a corrected step can draw a matrix back onto the manifold.
+constexpr double kFarthestStart = 0.5;
 
 /// ‖XᴴX − I‖_F of each matrix, computed in double.
 at::Tensor defect(const at::Tensor& weight, bool batched = false);

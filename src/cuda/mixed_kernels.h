@@ -25,7 +25,8 @@ struct RowPlace {
 void split_rows(const Context& c, Blocks<RowPlace> rows, const Recipe& recipe, size_t widest,
                 cudaStream_t stream);
 void multiply_pieces(const Context& c, Blocks<Product> products, cudaStream_t stream);
-void find_normal_part(const Context& c, Blocks<Place> pairs, const Recipe& recipe, cudaStream_t stream);
+void find_normal_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream);
+void decide_moves(const Context& c, int matrices, const Recipe& recipe, cudaStream_t stream);
 void project(const Context& c, Blocks<Place> tiles, const Recipe& recipe, cudaStream_t stream);
 void find_tangent_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream);
 void find_gram_outside(const Context& c, Blocks<Place> pairs, const Recipe& recipe, cudaStream_t stream);

@@ -70,7 +70,7 @@ struct Place {
 struct State {
   double r;       ///< Cayley ADAM's r, 1 for Cayley SGD
   float m_scale;  ///< M₁ = m_scale·M, a power of two
-  int kept;       ///< its gradient is not finite: nothing is written
+  int kept;       ///< it must stay in place: nothing is written
   float tau;      ///< −α or −α/r
   float theta;    ///< τμ, μ a power of two at or above ‖M‖
   float f_scale, c_scale;

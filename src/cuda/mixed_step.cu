@@ -22,7 +22,9 @@
 //
 //   1  M ← decay·M + gain·G, not yet written; H₁, H₂, M₁ of it; sums of squares of rows
 //   2  H₁H₁ᵀ, H₂H₁ᵀ, M₁H₁ᵀ
-//   3  E, with its diagonal from the sums of squares; Σ = ½(S + Sᵀ), S = x Mᵀ
+//   3  E, with its diagonal from the sums of squares; Σ = ½(S + Sᵀ), S = x Mᵀ; then, from ‖G‖ and ‖E‖,
+//   whether
+//      the matrix may move
 //   4  M ← M − Σ H₁, written; M₁ of it: from here on M₁ is the direction
 //   5  S = H₁M₁ᵀ, T = M₁M₁ᵀ
 //   6  Ω = ½(S − Sᵀ), Z = ½(S + Sᵀ)
@@ -324,7 +326,8 @@ cudaError_t MixedPlan::step(const Matrix* matrices, const Recipe& recipe, const 
   }
   split_rows(c, rows, recipe, widest_row_, stream);
   multiply_pieces(c, first, stream);
-  find_normal_part(c, pairs, recipe, stream);
+  find_normal_part(c, pairs, stream);
+  decide_moves(c, matrices_, recipe, stream);
   project(c, thin, recipe, stream);
   multiply_pieces(c, second, stream);
   find_tangent_part(c, pairs, stream);

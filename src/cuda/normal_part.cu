@@ -1,27 +1,65 @@
 #include "mixed_kernels.h"
 #include "pair_tiles.cuh"
 
-// E = x xᵀ − I and Σ = ½(S + Sᵀ), S = x Mᵀ; and what is known of a matrix once its rows have been read.
+// E = x xᵀ − I and Σ = ½(S + Sᵀ), S = x Mᵀ; and from them whether a matrix may move.
 
 namespace stiefel::cuda {
 
 namespace {
 
-/// Whether the matrix moves, its momentum's scale and Cayley ADAM's numbers.
-__device__ void describe(const Context& c, int matrix, const Recipe& recipe, double g2, double m2,
-                         float scale) {
+/// ‖G‖² and ‖M‖² of a matrix, the same in every block that asks: all have kPairThreads threads, which add up
+/// in one order.
+struct Lengths {
+  double g2 = 0, m2 = 0;
+
+  __device__ Lengths(const Context& c, const Layout& l) {
+    double none = 0;
+    for (int i = threadIdx.x; i < l.p; i += kPairThreads) {
+      const float4 row = c.rows[l.row + i];
+      g2 += row.y;
+      m2 += row.z;
+    }
+    sum_over_block(g2, m2, none);
+  }
+
+  /// The scale of M₁.
+  __device__ float scale(const Layout& l) const {
+    const float m_norm = static_cast<float>(sqrt(m2));
+    return fminf(power_below(16 * sqrtf(static_cast<float>(l.p) * static_cast<float>(l.n)) / m_norm),
+                 power_below(kMostHalf / m_norm));
+  }
+};
+
+__device__ void count(int64_t* counter) {
+  if (counter != nullptr) atomicAdd(reinterpret_cast<unsigned long long*>(counter), 1ull);
+}
+
+/// A block per matrix: whether it moves, its momentum's scale and Cayley ADAM's numbers.
+__global__ void __launch_bounds__(kPairThreads) decide(Context c, Recipe recipe) {
+  const int matrix = blockIdx.x;
+  const Layout& l = c.layouts[matrix];
+  const Lengths lengths(c, l);
+  double e2 = 0, zero = 0, none = 0;
+  const int tiles = l.side / kSmall;
+  for (int i = threadIdx.x; i < tiles * (tiles + 1) / 2; i += kPairThreads) e2 += c.pairs[l.pair + i].x;
+  sum_over_block(e2, zero, none);
+  if (threadIdx.x != 0) return;
+
+  // A gradient that is not finite, or so long that MMᵀ would overflow, moves nothing; nor does a point that
+  // is too far off the manifold for the step to draw it in. Both comparisons are false for NaN.
+  const bool sound = lengths.g2 <= 3.4e30 && lengths.m2 <= 3.4e30;
+  const bool near = e2 <= recipe.farthest * recipe.farthest;
   State& state = c.states[matrix];
-  // A gradient that is not finite, or so long that MMᵀ would overflow, moves nothing.
-  const bool kept = !(g2 <= 3.4e30) || !(m2 <= 3.4e30);
-  state.kept = kept;
-  state.m_scale = scale;
+  state.kept = !(sound && near);
+  state.m_scale = lengths.scale(l);
   state.r = 1;
-  if (kept) atomicAdd(reinterpret_cast<unsigned long long*>(recipe.skipped), 1ull);
+  if (state.kept) count(recipe.skipped);
+  if (!near) count(recipe.off_manifold);
   if (!recipe.adam) return;
   const Matrix& a = c.matrices[matrix];
   double v = *a.v, k = *a.k;
-  if (!kept) {
-    v = recipe.beta2 * v + (1 - recipe.beta2) * g2;  // v ← β₂v + (1 − β₂)‖G‖²_F
+  if (!state.kept) {
+    v = recipe.beta2 * v + (1 - recipe.beta2) * lengths.g2;  // v ← β₂v + (1 − β₂)‖G‖²_F
     k += 1;
     *a.v = v;
     *a.k = k;
@@ -31,7 +69,7 @@ __device__ void describe(const Context& c, int matrix, const Recipe& recipe, dou
   state.r = (1 - pow(recipe.beta1, counted)) * sqrt(v / (1 - pow(recipe.beta2, counted)) + recipe.eps);
 }
 
-__global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* places, Recipe recipe) {
+__global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* places) {
   __shared__ Mirror mirror;
   const Place place = places[blockIdx.x];
   const Layout& l = c.layouts[place.matrix];
@@ -43,17 +81,7 @@ __global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* 
   gather(rest_across, c, l, l.rest, columns, rows);
   gather(e, c, l, l.drift, rows, columns);
 
-  double g2 = 0, m2 = 0, none = 0;
-  for (int i = threadIdx.x; i < l.p; i += kPairThreads) {
-    const float4 row = c.rows[l.row + i];
-    g2 += row.y;
-    m2 += row.z;
-  }
-  sum_over_block(g2, m2, none);
-  const float m_norm = static_cast<float>(sqrt(m2));
-  const float scale =
-      fminf(power_below(16 * sqrtf(static_cast<float>(l.p) * static_cast<float>(l.n)) / m_norm),
-            power_below(kMostHalf / m_norm));
+  const float scale = Lengths(c, l).scale(l);
 
   // Rows of M₁ have their own scales. Rows beyond the matrix are zero.
   const auto unscale = [&](Entries& values, int first) {
@@ -92,13 +120,16 @@ __global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* 
   if (threadIdx.x != 0) return;
   c.pairs[l.pair + place.row * (place.row + 1) / 2 + place.column] =
       make_float4(apart ? 2 * e2 : e2, 0, 0, 0);
-  if (place.row == 0) describe(c, place.matrix, recipe, g2, m2, scale);  // one block speaks for the matrix
 }
 
 }  // namespace
 
-void find_normal_part(const Context& c, Blocks<Place> pairs, const Recipe& recipe, cudaStream_t stream) {
-  find<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries, recipe);
+void find_normal_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream) {
+  find<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
+}
+
+void decide_moves(const Context& c, int matrices, const Recipe& recipe, cudaStream_t stream) {
+  decide<<<matrices, kPairThreads, 0, stream>>>(c, recipe);
 }
 
 }  // namespace stiefel::cuda

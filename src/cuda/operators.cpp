@@ -10,7 +10,6 @@
 
 #include "mixed_step.h"
 #include "operators.h"
-#include "rows.h"
 
 // The steps on a CUDA device: our kernels for mixed precision, ATen's operators for everything else.
 
@@ -22,6 +21,8 @@ using cuda::Matrix;
 using cuda::MixedPlan;
 using cuda::Recipe;
 using cuda::Shape;
+using detail::StepCounters;
+using detail::StepMatrices;
 
 /// Whether the kernels know this form of the step and this processor.
 bool is_ours(at::TensorList points, const CayleyOptions& options) {
@@ -30,12 +31,7 @@ bool is_ours(at::TensorList points, const CayleyOptions& options) {
     return false;
   }
   const auto device = points[0].device();
-  for (const auto& point : points) {
-    if (point.scalar_type() != at::kFloat || point.device() != device || point.dim() < 2 ||
-        point.numel() == 0)
-      return false;
-  }
-  return at::cuda::getDeviceProperties(device.index())->major == 9;
+  return points[0].scalar_type() == at::kFloat && at::cuda::getDeviceProperties(device.index())->major == 9;
 }
 
 /// A plan and its table on a device.
@@ -79,23 +75,14 @@ int narrow(int64_t value) {
   return static_cast<int>(value);
 }
 
-/// The matrices of a list as the kernels take them. Entries whose layout cannot be read in place are copied,
-/// and copied back by `write_back`.
-class Gathered {
- public:
-  Gathered(at::TensorList points, at::TensorList momenta, at::TensorList gradients)
-      : points_(points), momenta_(momenta) {
-    for (size_t i = 0; i < points.size(); ++i) {
-      TORCH_CHECK(
-          momenta[i].sizes() == points[i].sizes() && gradients[i].sizes() == points[i].sizes() &&
-              momenta[i].scalar_type() == at::kFloat && gradients[i].scalar_type() == at::kFloat &&
-              momenta[i].device() == points[i].device() && gradients[i].device() == points[i].device(),
-          "stiefel: a point ", points[i].sizes(), " came with a momentum ", momenta[i].scalar_type(), " ",
-          momenta[i].sizes(), " and a gradient ", gradients[i].scalar_type(), " ", gradients[i].sizes());
-      x_.push_back(detail::rows(points[i]));
-      m_.push_back(detail::rows(momenta[i]));
-      g_.push_back(detail::rows(gradients[i]));
-      const auto &x = x_.back(), &m = m_.back(), &g = g_.back();
+/// The matrices of a step as the kernels take them.
+struct KernelMatrices {
+  std::vector<Matrix> matrices;
+  std::vector<Shape> shapes;
+
+  explicit KernelMatrices(const StepMatrices& step) {
+    for (size_t i = 0; i < step.points.size(); ++i) {
+      const auto &x = step.points[i], &m = step.momenta[i], &g = step.gradients[i];
       for (int64_t b = 0; b < x.size(0); ++b) {
         shapes.push_back({narrow(x.size(1)), narrow(x.size(2))});
         matrices.push_back({x.data_ptr<float>() + b * x.stride(0), m.data_ptr<float>() + b * m.stride(0),
@@ -109,93 +96,82 @@ class Gathered {
   /// Gives every matrix its number of two lists of doubles.
   void add_numbers(at::TensorList second_moments, at::TensorList steps) {
     size_t at = 0;
-    for (size_t i = 0; i < points_.size(); ++i) {
-      const auto &v = second_moments[i], &k = steps[i];
-      const int64_t count = x_[i].size(0);
-      TORCH_CHECK(v.numel() == count && k.numel() == count && v.scalar_type() == at::kDouble &&
-                      k.scalar_type() == at::kDouble && v.is_contiguous() && k.is_contiguous(),
-                  "stiefel: second moments and steps must be one double a matrix");
-      for (int64_t b = 0; b < count; ++b, ++at) {
-        matrices[at].v = v.data_ptr<double>() + b;
-        matrices[at].k = k.data_ptr<double>() + b;
+    for (size_t i = 0; i < second_moments.size(); ++i) {
+      for (int64_t b = 0; b < second_moments[i].numel(); ++b, ++at) {
+        matrices[at].v = second_moments[i].data_ptr<double>() + b;
+        matrices[at].k = steps[i].data_ptr<double>() + b;
       }
     }
   }
-
-  void write_back() const {
-    for (size_t i = 0; i < points_.size(); ++i) {
-      if (!x_[i].is_alias_of(points_[i])) points_[i].copy_(detail::unrows(x_[i], points_[i]));
-      if (!m_[i].is_alias_of(momenta_[i])) momenta_[i].copy_(detail::unrows(m_[i], momenta_[i]));
-    }
-  }
-
-  std::vector<Matrix> matrices;
-  std::vector<Shape> shapes;
-
- private:
-  at::TensorList points_, momenta_;
-  std::vector<at::Tensor> x_, m_, g_;
 };
 
-void run(const Gathered& gathered, const Recipe& recipe, const c10::Device& device) {
-  const auto held = plan_of(gathered.shapes, device);
+void run(const KernelMatrices& all, const Recipe& recipe, const c10::Device& device) {
+  const c10::cuda::CUDAGuard guard(device);
+  const auto stream = at::cuda::getCurrentCUDAStream(device.index());
+  const auto held = plan_of(all.shapes, device);
   const auto workspace = at::empty({static_cast<int64_t>(held->plan.workspace_bytes())},
                                    at::TensorOptions(at::kByte).device(device));
-  const auto error = held->plan.step(gathered.matrices.data(), recipe, held->table.data_ptr(),
-                                     workspace.data_ptr(), at::cuda::getCurrentCUDAStream(device.index()));
+  const auto error =
+      held->plan.step(all.matrices.data(), recipe, held->table.data_ptr(), workspace.data_ptr(), stream);
   TORCH_CHECK(error == cudaSuccess,
               "stiefel: a CUDA kernel could not be started: ", cudaGetErrorString(error));
-  gathered.write_back();
 }
 
-void check_scalars(const at::Tensor& skipped, const at::Tensor& rate, const c10::Device& device) {
-  TORCH_CHECK(rate.device() == device && rate.scalar_type() == at::kDouble && rate.numel() == 1,
-              "stiefel: the rate must be one double on ", device, "; got ", rate.scalar_type(), " on ",
-              rate.device());
-  TORCH_CHECK(skipped.device() == device && skipped.scalar_type() == at::kLong && skipped.numel() == 1,
-              "stiefel: the count of skipped steps must be one int64 on ", device, "; got ",
-              skipped.scalar_type(), " on ", skipped.device());
+/// The numbers that the kernels read and write on the device. `rate` must outlive the recipe.
+Recipe recipe_of(const at::Tensor& rate, const StepCounters& counters, const CayleyOptions& options) {
+  Recipe recipe{};
+  recipe.q = options.q;
+  recipe.eps = options.eps;
+  recipe.farthest = kFarthestStart;
+  recipe.rate = rate.data_ptr<double>();
+  recipe.skipped = counters.skipped.data_ptr<int64_t>();
+  recipe.off_manifold = counters.off_manifold.defined() ? counters.off_manifold.data_ptr<int64_t>() : nullptr;
+  return recipe;
 }
 
 void sgd_kernel(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
                 const at::Tensor& rate, double momentum, double q, double eps, int64_t iterations, bool exact,
-                c10::string_view norm, bool polish, c10::string_view precision) {
-  const at::NoGradGuard no_grad;
+                c10::string_view norm, bool polish, c10::string_view precision, bool batched,
+                const c10::optional<at::Tensor>& off_manifold) {
   const auto options = detail::pack(q, eps, iterations, exact, norm, polish, precision);
-  if (!is_ours(points, options)) {
-    return detail::cayley_sgd_any_(points, momenta, gradients, skipped, rate, momentum, options);
-  }
-  const auto device = points[0].device();
-  const c10::cuda::CUDAGuard guard(device);
-  detail::check_lists(points, {{"momenta", momenta}, {"gradients", gradients}});
-  check_scalars(skipped, rate, device);
-  const Gathered gathered(points, momenta, gradients);
-  run(gathered, {momentum, 1, 0, 0, q, eps, false, rate.data_ptr<double>(), skipped.data_ptr<int64_t>()},
-      device);
+  detail::check_momenta(points, momenta);
+  detail::run_step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
+                   [&](const StepMatrices& matrices, const StepCounters& counters) {
+                     if (!is_ours(matrices.points, options)) {
+                       return detail::cayley_sgd_any_(matrices, counters, rate, momentum, options);
+                     }
+                     const auto wide_rate = rate.to(at::kDouble);
+                     auto recipe = recipe_of(wide_rate, counters, options);
+                     recipe.decay = momentum;
+                     recipe.gain = 1;
+                     run(KernelMatrices(matrices), recipe, matrices.points[0].device());
+                   });
 }
 
 void adam_kernel(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
                  at::TensorList steps, at::TensorList gradients, at::Tensor skipped, const at::Tensor& rate,
                  double beta1, double beta2, double q, double eps, int64_t iterations, bool exact,
-                 c10::string_view norm, bool polish, c10::string_view precision) {
-  const at::NoGradGuard no_grad;
+                 c10::string_view norm, bool polish, c10::string_view precision, bool batched,
+                 const c10::optional<at::Tensor>& off_manifold) {
   const auto options = detail::pack(q, eps, iterations, exact, norm, polish, precision);
-  if (!is_ours(points, options)) {
-    return detail::cayley_adam_any_(points, momenta, second_moments, steps, gradients, skipped, rate, beta1,
-                                    beta2, options);
-  }
-  const auto device = points[0].device();
-  const c10::cuda::CUDAGuard guard(device);
-  detail::check_lists(points, {{"momenta", momenta},
-                               {"gradients", gradients},
-                               {"second moments", second_moments},
-                               {"step counts", steps}});
-  check_scalars(skipped, rate, device);
-  Gathered gathered(points, momenta, gradients);
-  gathered.add_numbers(second_moments, steps);
-  run(gathered,
-      {beta1, 1 - beta1, beta1, beta2, q, eps, true, rate.data_ptr<double>(), skipped.data_ptr<int64_t>()},
-      device);
+  detail::check_momenta(points, momenta);
+  detail::run_step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
+                   [&](const StepMatrices& matrices, const StepCounters& counters) {
+                     detail::check_adam_numbers(second_moments, steps, matrices);
+                     if (!is_ours(matrices.points, options)) {
+                       return detail::cayley_adam_any_(matrices, second_moments, steps, counters, rate, beta1,
+                                                       beta2, options);
+                     }
+                     const auto wide_rate = rate.to(at::kDouble);
+                     auto recipe = recipe_of(wide_rate, counters, options);
+                     recipe.decay = recipe.beta1 = beta1;
+                     recipe.gain = 1 - beta1;
+                     recipe.beta2 = beta2;
+                     recipe.adam = true;
+                     KernelMatrices all(matrices);
+                     all.add_numbers(second_moments, steps);
+                     run(all, recipe, matrices.points[0].device());
+                   });
 }
 
 }  // namespace

@@ -46,11 +46,11 @@ CayleyAdam::CayleyAdam(std::vector<at::Tensor> parameters, CayleyAdamOptions def
 
 std::unique_ptr<ParamState> CayleyAdam::new_state() const { return std::make_unique<CayleyAdamParamState>(); }
 
-at::Tensor CayleyAdam::momentum_of(const GroupOptions&, ParamState& base, const at::Tensor& point,
-                                   at::IntArrayRef batch_shape) {
+at::Tensor CayleyAdam::momentum_of(const GroupOptions& options, ParamState& base, const at::Tensor& point) {
   auto& state = static_cast<CayleyAdamParamState&>(base);
   if (!state.exp_avg.defined()) {
     const auto scalar = at::TensorOptions(at::kDouble).device(point.device());
+    const auto batch_shape = MatrixView(point, options.batched()).batch_shape();
     state.exp_avg = at::zeros_like(point);
     state.second_moment = at::zeros(batch_shape, scalar);
     state.step = at::zeros(batch_shape, scalar);
@@ -59,7 +59,7 @@ at::Tensor CayleyAdam::momentum_of(const GroupOptions&, ParamState& base, const 
 }
 
 void CayleyAdam::step_bucket(const GroupOptions& group, const Bucket& bucket, const at::Tensor& rate,
-                             const at::Tensor& skipped) {
+                             const Counters& counters) {
   const auto& options = static_cast<const CayleyAdamOptions&>(group);
   const auto [beta1, beta2] = options.betas();
   std::vector<at::Tensor> second_moments;
@@ -69,8 +69,8 @@ void CayleyAdam::step_bucket(const GroupOptions& group, const Bucket& bucket, co
     second_moments.push_back(state.second_moment);
     steps.push_back(state.step);
   }
-  cayley_adam_(bucket.points, bucket.momenta, second_moments, steps, bucket.gradients, skipped, rate, beta1,
-               beta2, options.cayley());
+  cayley_adam_(bucket.points, bucket.momenta, second_moments, steps, bucket.gradients, counters.skipped, rate,
+               beta1, beta2, options.cayley(), options.batched(), counters.off_manifold);
 }
 
 void CayleyAdam::step_euclidean(const GroupOptions& group, at::Tensor& parameter, const at::Tensor& gradient,

@@ -13,16 +13,15 @@ CayleySGD::CayleySGD(std::vector<at::Tensor> parameters, CayleySGDOptions defaul
 
 std::unique_ptr<ParamState> CayleySGD::new_state() const { return std::make_unique<MomentumParamState>(); }
 
-at::Tensor CayleySGD::momentum_of(const GroupOptions&, ParamState& state, const at::Tensor& point,
-                                  at::IntArrayRef) {
+at::Tensor CayleySGD::momentum_of(const GroupOptions&, ParamState& state, const at::Tensor& point) {
   return static_cast<MomentumParamState&>(state).buffer_like(point);
 }
 
 void CayleySGD::step_bucket(const GroupOptions& group, const Bucket& bucket, const at::Tensor& rate,
-                            const at::Tensor& skipped) {
+                            const Counters& counters) {
   const auto& options = static_cast<const CayleySGDOptions&>(group);
-  cayley_sgd_(bucket.points, bucket.momenta, bucket.gradients, skipped, rate, options.momentum(),
-              options.cayley());
+  cayley_sgd_(bucket.points, bucket.momenta, bucket.gradients, counters.skipped, rate, options.momentum(),
+              options.cayley(), options.batched(), counters.off_manifold);
 }
 
 void CayleySGD::step_euclidean(const GroupOptions& group, at::Tensor& parameter, const at::Tensor& gradient,

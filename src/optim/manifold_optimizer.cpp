@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include "compat.h"
+#include "step_matrices.h"
 
 namespace stiefel {
 
@@ -75,9 +76,9 @@ void check_type(const at::Tensor& parameter) {
               parameter.layout());
 }
 
-/// Checks a state tensor from an archive against its parameter and puts it where a step expects it: numbers a
-/// matrix beside the point (on the host for a Euclidean parameter), the rest in the parameter's own layout,
-/// so that both are read as matrices in one order.
+/// Checks a state tensor from an archive against its parameter and puts it where a step expects it: numbers
+/// per matrix on the parameter's device, the rest in the parameter's own layout, so that both are read as
+/// matrices in one order.
 void place(at::Tensor& tensor, const ParamState::Entry& entry, const at::Tensor& parameter,
            const GroupOptions& options) {
   const bool on_manifold = options.manifold() == Manifold::kStiefel;
@@ -194,73 +195,103 @@ void ManifoldOptimizer::place_on_manifold(const std::vector<at::Tensor>& paramet
 }
 
 const at::Tensor& ManifoldOptimizer::Seen::rate_on(const at::Device& device, double value) {
-  if (!rate.defined() || rate.device() != device) {
-    rate = at::full({}, value, at::TensorOptions(at::kDouble).device(device));
-  } else if (rate_value != value) {
-    rate.fill_(value);
+  refresh(value);
+  for (const auto& rate : rates) {
+    if (rate.device() == device) return rate;
   }
+  return rates.emplace_back(at::full({}, value, at::TensorOptions(at::kDouble).device(device)));
+}
+
+void ManifoldOptimizer::Seen::refresh(double value) {
+  if (rate_value == value) return;
+  for (auto& rate : rates) rate.fill_(value);
   rate_value = value;
-  return rate;
 }
 
 void ManifoldOptimizer::refresh_rates() {
-  for (size_t i = 0; i < seen_.size(); ++i) {
-    if (seen_[i].rate.defined()) seen_[i].rate_on(seen_[i].rate.device(), options_of(param_groups_[i]).lr());
-  }
+  for (size_t i = 0; i < seen_.size(); ++i) seen_[i].refresh(param_groups_[i].options().get_lr());
 }
 
-at::Tensor& ManifoldOptimizer::skipped_on(const at::Device& device) {
-  for (auto& counter : skipped_) {
-    if (counter.device() == device) return counter;
+ManifoldOptimizer::Counters& ManifoldOptimizer::counters_on(const at::Device& device) {
+  for (auto& counters : counters_) {
+    if (counters.skipped.device() == device) return counters;
   }
-  return skipped_.emplace_back(at::zeros({}, at::TensorOptions(at::kLong).device(device)));
+  const auto options = at::TensorOptions(at::kLong).device(device);
+  return counters_.emplace_back(Counters{at::zeros({}, options), at::zeros({}, options)});
+}
+
+int64_t ManifoldOptimizer::total_skipped() const {
+  int64_t total = 0;
+  for (const auto& counters : counters_) total += counters.skipped.item<int64_t>();
+  return total;
 }
 
 int64_t ManifoldOptimizer::skipped_steps() const {
-  int64_t total = 0;
-  for (const auto& counter : skipped_) total += counter.item<int64_t>();
-  return total;
+  for (auto& counters : counters_) report_off_manifold(counters);
+  return total_skipped();
+}
+
+void ManifoldOptimizer::report_off_manifold(Counters& counters) const {
+  const auto off = counters.off_manifold.item<int64_t>();
+  if (off == counters.reported) return;
+  const auto matrices = off - std::exchange(counters.reported, off);
+  at::Tensor worst;
+  double most = -1;
+  bool batched = false;
+  for (const auto& group : param_groups_) {
+    const auto& options = options_of(group);
+    if (options.manifold() != Manifold::kStiefel) continue;
+    for (const auto& parameter : group.params()) {
+      if (parameter.device() != counters.skipped.device()) continue;
+      const auto* state = find_state(parameter);
+      const auto point = state && state->master.defined() ? state->master : parameter.detach();
+      const double distance = detail::farthest(point, options.batched());
+      if (distance <= most) continue;
+      most = distance;
+      worst = point;
+      batched = options.batched();
+    }
+  }
+  detail::fail_off_manifold(matrices, worst, batched);
 }
 
 void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& seen) {
   const auto& options = options_of(group);
-  struct Home {
-    MatrixView view;
-    at::Tensor point;
-    at::Tensor momentum;
-    at::Tensor parameter;
-    const Bucket* bucket;
-    size_t index;
-  };
-  using Kind = std::tuple<int64_t, int64_t, int64_t, at::ScalarType, c10::DeviceType, c10::DeviceIndex>;
+  using Kind = std::tuple<at::ScalarType, c10::DeviceType, c10::DeviceIndex>;
   std::map<Kind, Bucket> buckets;
-  std::vector<Home> homes;
+  std::vector<std::pair<at::Tensor, at::Tensor>> apart;  // points that are not their parameters' memory
   for (auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
                 " is sparse; a step on the manifold moves the whole matrix, so make it dense");
     auto& state = state_of(parameter);
-    const auto point = state.master.defined() ? state.master : parameter.detach();
-    const MatrixView view(point, options.batched());
-    const auto momentum = momentum_of(options, state, point, view.batch_shape());
-    const bool mixed = mixes_shapes(point.device());
-    const Kind kind{mixed ? 0 : view.batch(), mixed ? 0 : view.p(),  mixed ? 0 : view.n(),
-                    point.scalar_type(),      point.device().type(), point.device().index()};
-    auto& bucket = buckets[kind];
-    bucket.points.push_back(view(point));
-    if (momentum.defined()) bucket.momenta.push_back(view(momentum));
-    bucket.gradients.push_back(view(parameter.grad().to(point.scalar_type())));
+    // A half or bfloat16 parameter is the rounding of its master, a lazily conjugated one a recipe: both are
+    // written below.
+    const auto home = parameter.detach();
+    const auto point = state.master.defined() ? state.master : home.resolve_conj().resolve_neg();
+    if (!point.is_same(home)) apart.emplace_back(point, home);
+    const auto momentum = momentum_of(options, state, point);
+    auto& bucket = buckets[{point.scalar_type(), point.device().type(), point.device().index()}];
+    bucket.points.push_back(point);
+    if (momentum.defined()) bucket.momenta.push_back(momentum);
+    bucket.gradients.push_back(parameter.grad().to(point.scalar_type()).resolve_conj().resolve_neg());
     bucket.states.push_back(&state);
-    homes.push_back({view, point, momentum, parameter.detach(), &bucket, bucket.points.size() - 1});
   }
   for (auto& [kind, bucket] : buckets) {
     const auto device = bucket.points[0].device();
-    step_bucket(options, bucket, seen.rate_on(device, options.lr()), skipped_on(device));
+    step_bucket(options, bucket, seen.rate_on(device, options.lr()), counters_on(device));
   }
-  for (const auto& home : homes) {
-    home.view.write(home.bucket->points[home.index], home.point);
-    if (home.momentum.defined()) home.view.write(home.bucket->momenta[home.index], home.momentum);
-    if (!home.point.is_alias_of(home.parameter)) home.parameter.copy_(home.point);
+  for (const auto& [point, home] : apart) home.copy_(point);
+}
+
+void ManifoldOptimizer::step_euclidean_group(OptimizerParamGroup& group) {
+  const auto& options = options_of(group);
+  for (auto& parameter : group.params()) {
+    if (!parameter.grad().defined()) continue;
+    TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
+                " is sparse, which this optimiser does not support; make it dense");
+    auto weight = parameter.detach();
+    step_euclidean(options, weight, parameter.grad(), state_of(parameter));
   }
 }
 
@@ -274,18 +305,14 @@ at::Tensor ManifoldOptimizer::step(LossClosure closure) {
   prepare();
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     auto& group = param_groups_[i];
-    const auto& options = options_of(group);
-    if (options.manifold() == Manifold::kStiefel) {
+    if (options_of(group).manifold() == Manifold::kStiefel) {
       step_manifold_group(group, seen_[i]);
-      continue;
+    } else {
+      step_euclidean_group(group);
     }
-    for (auto& parameter : group.params()) {
-      if (!parameter.grad().defined()) continue;
-      TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
-                  " is sparse, which this optimiser does not support; make it dense");
-      auto weight = parameter.detach();
-      step_euclidean(options, weight, parameter.grad(), state_of(parameter));
-    }
+  }
+  for (auto& counters : counters_) {
+    if (counters.skipped.device().is_cpu()) report_off_manifold(counters);
   }
   return loss;
 }
@@ -293,7 +320,7 @@ at::Tensor ManifoldOptimizer::step(LossClosure closure) {
 void ManifoldOptimizer::save(torch::serialize::OutputArchive& archive) const {
   archive.write("stiefel_optimizer", c10::IValue(name()));
   archive.write("stiefel_format", c10::IValue(int64_t{1}));
-  archive.write("skipped_steps", c10::IValue(skipped_steps()));
+  archive.write("skipped_steps", c10::IValue(total_skipped()));
   archive.write("groups", c10::IValue(static_cast<int64_t>(param_groups_.size())));
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     const auto& group = param_groups_[i];
@@ -354,8 +381,8 @@ void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
 
   for (size_t i = 0; i < groups; ++i) param_groups_[i].set_options(std::move(options[i]));
   for (auto& [parameter, state] : states) state_[state_key(parameter)] = std::move(state);
-  skipped_.clear();
-  skipped_on(at::kCPU).fill_(skipped);
+  counters_.clear();
+  counters_on(at::kCPU).skipped.fill_(skipped);
 }
 
 }  // namespace stiefel

@@ -1,29 +1,81 @@
 #include <stiefel/optim/retraction_sgd.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "algebra.h"
 #include "batches.h"
 #include "gradients.h"
 
 namespace stiefel::detail {
 
+namespace {
+
+/// |tr E| = |‖X‖²_F − p| of each matrix, given ‖X‖_F: one pass over X, where E itself costs a product.
+/// ‖E‖_F ≥ |tr E|/√p, so a large trace shows a matrix that is off the manifold, and a retraction that lost
+/// singular values.
+at::Tensor trace_of_drift(const at::Tensor& norm, int64_t p) {
+  return norm.square().sub_(static_cast<double>(p)).abs_();
+}
+
+/// Whether holds(|tr E|, |tr E| before) for every matrix of a batch on the CPU, without a tensor in between.
+template <class Holds>
+bool all_hold(const at::Tensor& norm, const at::Tensor& before, int64_t p, Holds holds) {
+  const auto trace = [p](double length) { return std::abs(length * length - static_cast<double>(p)); };
+  const auto *now = norm.data_ptr<double>(), *then = before.data_ptr<double>();
+  for (int64_t i = 0; i < norm.numel(); ++i) {
+    if (!holds(trace(now[i]), trace(then[i]))) return false;
+  }
+  return true;
+}
+
+/// One batch: the step, and the old point and momentum for every matrix that must stay.
+void step_batch(Batches::Slice& slice, const StepCounters& counters, const at::Tensor& rate, double momentum,
+                const std::function<void(const Descent&)>& move) {
+  const int64_t p = slice.x.size(1);
+  const bool on_cpu = slice.x.device().is_cpu();
+  const double farthest = kFarthestStart * std::sqrt(static_cast<double>(p));
+  const auto before = frobenius(slice.x);
+  at::Tensor near;  // undefined where all are
+  if (!on_cpu || !all_hold(before, before, p, [&](double trace, double) { return trace <= farthest; })) {
+    near = trace_of_drift(before, p) <= farthest;
+  }
+  const Gradients gradient(slice.g, near, counters);
+  const bool keep = slice.m.defined();
+  const auto old_x = slice.x.clone();
+  const auto old_m = keep ? slice.m.clone() : at::Tensor();
+  if (gradient.kept.defined()) slice.x.copy_(gradient.clean(slice.x));  // it may hold anything
+  if (keep) gradient.accumulate_(slice.m, slice.g, momentum, 1);        // M ← βM + G
+  move({slice.x, keep ? slice.m : gradient.clean(slice.g), keep,
+        spread(rate.expand({slice.x.size(0)}), slice.x)});
+
+  // Where the retraction succeeds, |tr E| is rounding, or what it was where the method preserves it.
+  const auto after = frobenius(slice.x);
+  if (on_cpu && !gradient.kept.defined() && all_hold(after, before, p, [](double trace, double old) {
+        return trace <= std::max(kFarthestStart, 2 * old);
+      })) {
+    return;
+  }
+  const auto limit = trace_of_drift(before, p).mul_(2).clamp_min_(kFarthestStart);
+  auto failed = (trace_of_drift(after, p) <= limit).logical_not_();
+  if (gradient.kept.defined()) failed.logical_and_(gradient.kept.logical_not());
+  count_skipped(failed, counters);
+  const auto stay = (gradient.kept.defined() ? failed.logical_or(gradient.kept) : failed).view({-1, 1, 1});
+  slice.x.copy_(at::where(stay, old_x, slice.x));
+  if (keep) slice.m.copy_(at::where(stay, old_m, slice.m));
+}
+
+}  // namespace
+
 void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
-                     const at::Tensor& skipped, const at::Tensor& rate, double momentum,
-                     const std::function<void(const Descent&)>& move) {
-  const at::NoGradGuard no_grad;
-  Batches(points, momenta, gradients).for_each([&](Batches::Slice& slice) {
-    const Gradients gradient(slice.g, skipped);
-    const bool keep = slice.m.defined();
-    if (keep) gradient.accumulate_(slice.m, slice.g, momentum, 1);  // M ← βM + G
-    const Descent step{slice.x, keep ? slice.m : gradient.clean(slice.g), keep,
-                       spread(rate.expand({slice.x.size(0)}), slice.x)};
-    if (!gradient.kept.defined()) return move(step);
-    const auto old_x = slice.x.clone();
-    const auto old_m = keep ? slice.m.clone() : at::Tensor();
-    move(step);
-    const auto kept = gradient.kept.view({-1, 1, 1});
-    slice.x.copy_(at::where(kept, old_x, slice.x));
-    if (keep) slice.m.copy_(at::where(kept, old_m, slice.m));
-  });
+                     const at::Tensor& skipped, const at::Tensor& off_manifold, const at::Tensor& rate,
+                     double momentum, bool batched, const std::function<void(const Descent&)>& move) {
+  run_step(points, momenta, gradients, rate, {skipped, off_manifold}, batched,
+           [&](const StepMatrices& matrices, const StepCounters& counters) {
+             for_each_batch(matrices, [&](Batches::Slice& slice, const std::vector<size_t>&) {
+               step_batch(slice, counters, rate, momentum, move);
+             });
+           });
 }
 
 }  // namespace stiefel::detail

@@ -39,7 +39,7 @@ class CayleyAdamOptions : public ChainedCayleyOptions<CayleyAdamOptions> {
 };
 
 /// `exp_avg` is M on the manifold and Adam's first moment elsewhere. `second_moment` (v) and `step` (k) hold
-/// one double a matrix; a Euclidean parameter has `exp_avg_sq` instead of the former, and one step count.
+/// one double per matrix; a Euclidean parameter has `exp_avg_sq` instead of the former, and one step count.
 class CayleyAdamParamState : public ParamState {
  public:
   at::Tensor exp_avg;
@@ -62,11 +62,9 @@ class CayleyAdam : public ManifoldOptimizer {
  protected:
   std::string name() const override { return "CayleyAdam"; }
   std::unique_ptr<ParamState> new_state() const override;
-  at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point,
-                         at::IntArrayRef batch_shape) override;
-  bool mixes_shapes(const at::Device& device) const override { return device.is_cuda(); }
+  at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point) override;
   void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,
-                   const at::Tensor& skipped) override;
+                   const Counters& counters) override;
   void step_euclidean(const GroupOptions& options, at::Tensor& parameter, const at::Tensor& gradient,
                       ParamState& state) override;
 };

@@ -68,7 +68,8 @@ class ChainedCayleyOptions : public ChainedGroupOptions<Derived, CayleyGroupOpti
   STIEFEL_SETTER(Norm, norm)
   /// The corrections that keep the matrix orthonormal; without them the step is the paper's to the letter.
   STIEFEL_SETTER(bool, polish)
-  /// The arithmetic on a GPU: full, or mixed, which is several times faster and as orthonormal.
+  /// The arithmetic on a GPU: full, or mixed, which is several times faster and keeps ‖XᴴX − I‖ at about 1e-5
+  /// (up to 1.5e-4 where the gradient's normal part is far larger than its tangent part).
   STIEFEL_SETTER(Precision, precision)
 
  protected:

@@ -28,11 +28,9 @@ class CayleySGD : public ManifoldOptimizer {
  protected:
   std::string name() const override { return "CayleySGD"; }
   std::unique_ptr<ParamState> new_state() const override;
-  at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point,
-                         at::IntArrayRef batch_shape) override;
-  bool mixes_shapes(const at::Device& device) const override { return device.is_cuda(); }
+  at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point) override;
   void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,
-                   const at::Tensor& skipped) override;
+                   const Counters& counters) override;
   void step_euclidean(const GroupOptions& options, at::Tensor& parameter, const at::Tensor& gradient,
                       ParamState& state) override;
 };

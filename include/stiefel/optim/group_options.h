@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stiefel/manifold.h>
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
@@ -29,7 +30,7 @@ class GroupOptions : public torch::optim::OptimizerOptions {
   double weight_decay() const { return weight_decay_; }
 
   /// The largest ‖XᴴX − I‖ from which a step can set out.
-  virtual double farthest_start() const { return 0.5; }
+  virtual double farthest_start() const { return kFarthestStart; }
 
   /// Throws c10::Error naming the first option that is out of range, or that has no meaning for the
   /// group's manifold.

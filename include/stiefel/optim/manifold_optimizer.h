@@ -32,9 +32,14 @@ class ParamState : public torch::optim::OptimizerParamState {
 /// What all optimisers here share: groups on the manifold beside Euclidean ones, batching by shape,
 /// the checks at the start, and archives from which training continues bit for bit.
 ///
+/// Every group has options of the optimiser's own type, Euclidean ones included; others are an error.
+///
 /// Parameters on the manifold are checked when their group is first seen: a matrix within 1e-3 of the
 /// manifold is left as it is (the first step draws it in), one further off is made orthonormal with a
-/// warning, and one without full rank is an error.
+/// warning, and one without full rank is an error. A matrix that a later step finds off the manifold by more
+/// than its group's farthest_start(), because it was loaded or scaled in between, is left in place and
+/// counted, while all others move. On the CPU that step() then throws an error naming it; on a GPU, where a
+/// step cannot look, the next skipped_steps() does.
 class ManifoldOptimizer : public torch::optim::Optimizer {
  public:
   /// Gradients are read, never changed. Parameters without a gradient are passed over.
@@ -49,7 +54,9 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   /// changed.
   void refresh_rates();
 
-  /// How often a matrix was left in place because its gradient was not finite.
+  /// How often a matrix was left in place, because its gradient was not finite, it was too far off the
+  /// manifold, or the retraction failed. Waits for the device. Throws, once for each time, where a step on a
+  /// GPU found matrices too far off the manifold.
   int64_t skipped_steps() const;
 
   void save(torch::serialize::OutputArchive& archive) const override;
@@ -59,8 +66,7 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   ManifoldOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
                     std::unique_ptr<GroupOptions> defaults);
 
-  /// The matrices that a group steps together, each tensor (B, p, n): of one shape, or on devices where
-  /// `mixes_shapes` of any.
+  /// The parameters of a group that are stepped together: of one type and device, in their own shapes.
   struct Bucket {
     std::vector<at::Tensor> points;
     std::vector<at::Tensor> momenta;  // none where the method keeps none
@@ -74,16 +80,20 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   virtual std::unique_ptr<ParamState> new_state() const = 0;
 
   /// The momentum of a point, in the point's shape; creates what the state lacks. Undefined where the method
-  /// keeps none. `batch_shape` is the shape of per-matrix numbers.
-  virtual at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point,
-                                 at::IntArrayRef batch_shape) = 0;
+  /// keeps none.
+  virtual at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point) = 0;
 
-  /// Whether a bucket on this device may hold matrices of different shapes.
-  virtual bool mixes_shapes(const at::Device&) const { return false; }
+  /// What the steps on one device count, as 0-dim int64 tensors there.
+  struct Counters {
+    at::Tensor skipped;       ///< matrices that were left in place
+    at::Tensor off_manifold;  ///< those of them that were too far off the manifold
+    int64_t reported = 0;     ///< of the latter, how many an error has told of
+  };
 
-  /// One step of a bucket on the manifold, and of one Euclidean parameter.
+  /// One step of a bucket on the manifold, and of one Euclidean parameter. `rate` is the group's rate, one
+  /// double on the device.
   virtual void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,
-                           const at::Tensor& skipped) = 0;
+                           const Counters& counters) = 0;
   virtual void step_euclidean(const GroupOptions& options, at::Tensor& parameter, const at::Tensor& gradient,
                               ParamState& state) = 0;
 
@@ -91,22 +101,28 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   void prepare();
 
  private:
+  /// What is known of a group: how many of its parameters are prepared, and its rate as one double on each
+  /// device that has some of them, so that a step reads no host memory there.
   struct Seen {
-    size_t parameters = 0;  // how many of the group's parameters are prepared
-    at::Tensor rate;        // the group's rate on its device, so that a step reads no host memory there
+    size_t parameters = 0;
+    std::vector<at::Tensor> rates;
     double rate_value = -1;
 
     const at::Tensor& rate_on(const at::Device& device, double value);
+    void refresh(double value);
   };
 
   ParamState& state_of(const at::Tensor& parameter);
   const ParamState* find_state(const at::Tensor& parameter) const;
   void place_on_manifold(const std::vector<at::Tensor>& parameters, const GroupOptions& options);
   void step_manifold_group(torch::optim::OptimizerParamGroup& group, Seen& seen);
-  at::Tensor& skipped_on(const at::Device& device);
+  void step_euclidean_group(torch::optim::OptimizerParamGroup& group);
+  Counters& counters_on(const at::Device& device);
+  int64_t total_skipped() const;
+  void report_off_manifold(Counters& counters) const;
 
   std::vector<Seen> seen_;
-  std::vector<at::Tensor> skipped_;  // a counter for each device that has points
+  mutable std::vector<Counters> counters_;  // of each device that has points
 };
 
 }  // namespace stiefel

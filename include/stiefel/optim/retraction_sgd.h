@@ -42,11 +42,13 @@ class RetractionSGDOptions : public ChainedSgdOptions<RetractionSGDOptions<Retra
 
 namespace detail {
 
-/// M ← βM + G where there are momenta, and `move` of each batch. A matrix whose gradient is not finite keeps
-/// its point and momentum and is counted in `skipped`.
+/// M ← βM + G where there are momenta, and `move` of each batch. A matrix keeps its point and momentum and is
+/// counted in `skipped` where its gradient is not finite, where it is so far off the manifold that ‖X‖² shows
+/// it (counted in `off_manifold` too), and where the retraction does not end on the manifold, as the
+/// approximate ones do at a rate that is far too large.
 void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
-                     const at::Tensor& skipped, const at::Tensor& rate, double momentum,
-                     const std::function<void(const Descent&)>& move);
+                     const at::Tensor& skipped, const at::Tensor& off_manifold, const at::Tensor& rate,
+                     double momentum, bool batched, const std::function<void(const Descent&)>& move);
 
 }  // namespace detail
 
@@ -76,17 +78,16 @@ class RetractionSGD : public ManifoldOptimizer {
 
   std::unique_ptr<ParamState> new_state() const override { return std::make_unique<MomentumParamState>(); }
 
-  at::Tensor momentum_of(const GroupOptions& group, ParamState& state, const at::Tensor& point,
-                         at::IntArrayRef) override {
+  at::Tensor momentum_of(const GroupOptions& group, ParamState& state, const at::Tensor& point) override {
     const bool has_momentum = static_cast<const Options&>(group).momentum() != 0;
     return has_momentum ? static_cast<MomentumParamState&>(state).buffer_like(point) : at::Tensor();
   }
 
   void step_bucket(const GroupOptions& group, const Bucket& bucket, const at::Tensor& rate,
-                   const at::Tensor& skipped) override {
+                   const Counters& counters) override {
     const auto& options = static_cast<const Options&>(group);
-    detail::retraction_sgd_(bucket.points, bucket.momenta, bucket.gradients, skipped, rate,
-                            options.momentum(),
+    detail::retraction_sgd_(bucket.points, bucket.momenta, bucket.gradients, counters.skipped,
+                            counters.off_manifold, rate, options.momentum(), options.batched(),
                             [&](const Descent& step) { descend_(options.retraction(), step); });
   }
 
