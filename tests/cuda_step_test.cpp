@@ -395,6 +395,93 @@ TEST_F(CudaStep, LivesInACudaGraph) {
     }
   }
 }
+
+/// A step that has a Euclidean group beside the manifold's, captured, against the same step taken eagerly.
+template <class Optimizer, class Options>
+void expect_euclidean_groups_in_a_graph(const Options& options) {
+  struct Copy {
+    std::vector<Tensor> matrices, rest;
+    std::unique_ptr<Optimizer> optimizer;
+  };
+  std::vector<Copy> copies(2);
+  const auto matrix = support::point({16, 40}, at::kFloat).detach().to(torch::kCUDA);
+  const auto vector = torch::randn({7}, at::TensorOptions(at::kFloat).device(torch::kCUDA));
+  for (auto& copy : copies) {
+    copy.matrices = {matrix.clone().requires_grad_()};
+    copy.rest = {vector.clone().requires_grad_()};
+    auto free = options;
+    free.manifold(stiefel::Manifold::kEuclidean).weight_decay(0.01);
+    copy.optimizer = std::make_unique<Optimizer>(
+        std::vector<torch::optim::OptimizerParamGroup>{{copy.matrices}, {copy.rest, free.clone()}}, options);
+    for (const auto& t : {copy.matrices[0], copy.rest[0]}) t.mutable_grad() = torch::zeros_like(t);
+  }
+  const auto set_gradients = [&] {
+    for (const bool rest : {false, true}) {
+      const auto g = torch::randn_like(rest ? vector : matrix);
+      for (auto& copy : copies) (rest ? copy.rest : copy.matrices)[0].mutable_grad().copy_(g);
+    }
+  };
+  const auto set_rate = [&](double rate) {
+    for (auto& copy : copies) {
+      for (auto& group : copy.optimizer->param_groups()) group.options().set_lr(rate);
+    }
+  };
+  const auto stream = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  set_gradients();
+  for (auto& copy : copies) copy.optimizer->step();
+  stream.synchronize();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  copies[0].optimizer->step();
+  graph.capture_end();
+  for (int step = 0; step < 5; ++step) {
+    set_gradients();
+    set_rate(0.1 / (2 + step));
+    copies[0].optimizer->refresh_rates();
+    graph.replay();
+    copies[1].optimizer->step();
+  }
+  stream.synchronize();
+  EXPECT_LT(support::distance(copies[0].matrices[0], copies[1].matrices[0]), 1e-6);
+  EXPECT_LT(support::distance(copies[0].rest[0], copies[1].rest[0]), 1e-6);
+}
+
+TEST_F(CudaStep, EuclideanGroupsFollowAScheduleInAGraph) {
+  expect_euclidean_groups_in_a_graph<stiefel::CayleySGD>(stiefel::CayleySGDOptions(0.1).momentum(0.9));
+  expect_euclidean_groups_in_a_graph<stiefel::CayleyAdam>(stiefel::CayleyAdamOptions(0.1));
+  using Qr = stiefel::Qr;
+  Qr cholesky;
+  cholesky.by = Qr::By::kCholesky;
+  expect_euclidean_groups_in_a_graph<stiefel::RetractionSGD<Qr>>(
+      stiefel::RetractionSGDOptions<Qr>(0.1).momentum(0.9).retraction(cholesky));
+}
+
+TEST_F(CudaStep, ACaptureThatWouldFreezeARateIsRefused) {
+  const auto weight = support::point({16, 40}, at::kFloat).detach().to(torch::kCUDA).requires_grad_();
+  stiefel::CayleySGD optimizer({weight}, stiefel::CayleySGDOptions(0.1).momentum(0.9));
+  weight.mutable_grad() = torch::randn_like(weight);
+  const auto stream = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  const auto capture = [&] {
+    at::cuda::CUDAGraph graph;
+    graph.capture_begin();
+    std::string message;
+    try {
+      optimizer.step();
+    } catch (const c10::Error& error) {
+      message = error.what_without_backtrace();
+    }
+    graph.capture_end();
+    return message;
+  };
+  EXPECT_NE(capture().find("take one step before the capture"), std::string::npos);
+  optimizer.step();
+  optimizer.param_groups()[0].options().set_lr(0.05);
+  EXPECT_NE(capture().find("refresh_rates()"), std::string::npos);
+  optimizer.refresh_rates();
+  EXPECT_EQ(capture(), "");
+}
 #endif
 
 }  // namespace

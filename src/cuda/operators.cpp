@@ -1,15 +1,14 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
-#include <ATen/cuda/CUDAGraphsUtils.cuh>
 
 #include <limits>
-#include <list>
 #include <memory>
-#include <mutex>
 
+#include "capture.h"
 #include "mixed_step.h"
 #include "operators.h"
+#include "plan_cache.h"
 
 // The steps on a CUDA device: our kernels for mixed precision, ATen's operators for everything else.
 
@@ -36,37 +35,33 @@ bool is_ours(at::TensorList points, const CayleyOptions& options) {
 
 /// A plan and its table on a device.
 struct Held {
-  c10::Device device;
-  std::vector<int> key;
   MixedPlan plan;
   at::Tensor table;
 };
 
+struct PlanKey {
+  c10::Device device;
+  std::vector<int> sizes;
+
+  bool operator==(const PlanKey& other) const { return device == other.device && sizes == other.sizes; }
+};
+
 /// The plan of a list of shapes: made at its first step and kept, since a training repeats the same ones.
-std::shared_ptr<const Held> plan_of(const std::vector<Shape>& shapes, const c10::Device& device) {
-  constexpr size_t kMost = 64;
-  static std::mutex alone;
-  static std::list<std::shared_ptr<const Held>> plans;  // the latest first
-  std::vector<int> key;
-  for (const auto& shape : shapes) key.insert(key.end(), {shape.p, shape.n});
-  const std::lock_guard<std::mutex> lock(alone);
-  for (auto it = plans.begin(); it != plans.end(); ++it) {
-    if ((*it)->device == device && (*it)->key == key) {
-      plans.splice(plans.begin(), plans, it);
-      return plans.front();
-    }
-  }
-  TORCH_CHECK(
-      at::cuda::currentStreamCaptureStatus() == at::cuda::CaptureStatus::None,
-      "stiefel: a step on these shapes is captured into a CUDA graph before it was ever taken; take one step "
-      "before the capture");
-  MixedPlan plan(shapes);
-  auto bytes = at::empty({static_cast<int64_t>(plan.table().size())}, at::kByte);
-  std::copy(plan.table().begin(), plan.table().end(), static_cast<char*>(bytes.data_ptr()));
-  plans.push_front(
-      std::make_shared<const Held>(Held{device, std::move(key), std::move(plan), bytes.to(device)}));
-  if (plans.size() > kMost) plans.pop_back();
-  return plans.front();
+std::shared_ptr<const Held> plan_of(const std::vector<Shape>& shapes, const c10::Device& device,
+                                    bool captured) {
+  static cuda::PlanCache<PlanKey, Held> plans;
+  PlanKey key{device, {}};
+  for (const auto& shape : shapes) key.sizes.insert(key.sizes.end(), {shape.p, shape.n});
+  return plans.find(key, captured, [&] {
+    TORCH_CHECK(
+        !captured,
+        "stiefel: a step on these shapes is captured into a CUDA graph before it was ever taken; take one "
+        "step before the capture");
+    MixedPlan plan(shapes);
+    auto bytes = at::empty({static_cast<int64_t>(plan.table().size())}, at::kByte);
+    std::copy(plan.table().begin(), plan.table().end(), static_cast<char*>(bytes.data_ptr()));
+    return Held{std::move(plan), bytes.to(device)};
+  });
 }
 
 int narrow(int64_t value) {
@@ -108,7 +103,10 @@ struct KernelMatrices {
 void run(const KernelMatrices& all, const Recipe& recipe, const c10::Device& device) {
   const c10::cuda::CUDAGuard guard(device);
   const auto stream = at::cuda::getCurrentCUDAStream(device.index());
-  const auto held = plan_of(all.shapes, device);
+  const bool captured = detail::is_capturing(device);
+  const auto held = plan_of(all.shapes, device, captured);
+  // The cache may drop the plan while the kernels below still read its table; a captured one it keeps.
+  if (!captured) held->table.record_stream(stream.unwrap());
   const auto workspace = at::empty({static_cast<int64_t>(held->plan.workspace_bytes())},
                                    at::TensorOptions(at::kByte).device(device));
   const auto error =

@@ -1,6 +1,6 @@
 #include <stiefel/optim/cayley_adam.h>
 
-#include <cmath>
+#include "optim/euclidean.h"
 
 namespace stiefel {
 
@@ -74,38 +74,30 @@ void CayleyAdam::step_bucket(const GroupOptions& group, const Bucket& bucket, co
 }
 
 void CayleyAdam::step_euclidean(const GroupOptions& group, at::Tensor& parameter, const at::Tensor& gradient,
-                                ParamState& base) {
+                                const at::Tensor& rate, ParamState& base) {
   const auto& options = static_cast<const CayleyAdamOptions&>(group);
   const auto [beta1, beta2] = options.betas();
   auto& state = static_cast<CayleyAdamParamState&>(base);
   if (!state.exp_avg.defined()) {
     state.exp_avg = at::zeros_like(parameter);
     state.exp_avg_sq = at::zeros_like(parameter);
-    state.step = at::zeros({}, at::kDouble);  // on the host: a Euclidean step reads it
+    state.step = at::zeros({}, at::TensorOptions(at::kDouble).device(parameter.device()));
   }
-  const double k = state.step.add_(1).item<double>();
-  const double bias1 = 1 - std::pow(beta1, k);
-  const double bias2 = 1 - std::pow(beta2, k);
-
   // As in torch, a complex parameter is a real one of twice the size.
   const auto real = [](const at::Tensor& t) {
     return t.is_complex() ? at::view_as_real(t.resolve_conj()) : t;
   };
-  const auto weight = real(parameter);
-  const auto average = real(state.exp_avg);
-  const auto squares = real(state.exp_avg_sq);
-  auto slope = real(gradient);
-  if (options.weight_decay() != 0) {
-    if (options.decoupled_weight_decay()) {
-      weight.mul_(1 - options.lr() * options.weight_decay());
-    } else {
-      slope = slope.add(weight, options.weight_decay());
-    }
+  const detail::AdamTerms terms{beta1, beta2, options.eps(), options.weight_decay(),
+                                options.decoupled_weight_decay()};
+  const auto step = [&](const auto& at_rate) {
+    detail::euclidean_adam_(real(parameter), real(gradient), real(state.exp_avg), real(state.exp_avg_sq),
+                            state.step, terms, at_rate);
+  };
+  if (parameter.device().is_cpu()) {
+    step(options.lr());
+  } else {
+    step(rate);
   }
-  average.mul_(beta1).add_(slope, 1 - beta1);
-  squares.mul_(beta2).addcmul_(slope, slope, 1 - beta2);
-  const auto denominator = (squares.sqrt() / std::sqrt(bias2)).add_(options.eps());
-  weight.addcdiv_(average, denominator, -options.lr() / bias1);
 }
 
 }  // namespace stiefel

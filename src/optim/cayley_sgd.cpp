@@ -25,8 +25,8 @@ void CayleySGD::step_bucket(const GroupOptions& group, const Bucket& bucket, con
 }
 
 void CayleySGD::step_euclidean(const GroupOptions& group, at::Tensor& parameter, const at::Tensor& gradient,
-                               ParamState& state) {
-  sgd_step_(group, static_cast<const CayleySGDOptions&>(group).terms(), parameter, gradient,
+                               const at::Tensor& rate, ParamState& state) {
+  sgd_step_(group, static_cast<const CayleySGDOptions&>(group).terms(), parameter, gradient, rate,
             static_cast<MomentumParamState&>(state));
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <typeinfo>
 
+#include "capture.h"
 #include "compat.h"
 #include "step_matrices.h"
 
@@ -88,7 +89,7 @@ void place(at::Tensor& tensor, const ParamState::Entry& entry, const at::Tensor&
     TORCH_CHECK(tensor.sizes() == expected, "stiefel: the archive's '", entry.name, "' of a parameter ",
                 parameter.sizes(), " has the shape ", tensor.sizes(), " instead of ",
                 at::IntArrayRef(expected));
-    tensor = tensor.to(on_manifold ? parameter.device() : at::Device(at::kCPU));
+    tensor = tensor.to(parameter.device());
     return;
   }
   TORCH_CHECK(tensor.sizes() == parameter.sizes(), "stiefel: the archive's '", entry.name, "' has the shape ",
@@ -284,14 +285,38 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& se
   for (const auto& [point, home] : apart) home.copy_(point);
 }
 
-void ManifoldOptimizer::step_euclidean_group(OptimizerParamGroup& group) {
+void ManifoldOptimizer::step_euclidean_group(OptimizerParamGroup& group, Seen& seen) {
   const auto& options = options_of(group);
   for (auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
                 " is sparse, which this optimiser does not support; make it dense");
     auto weight = parameter.detach();
-    step_euclidean(options, weight, parameter.grad(), state_of(parameter));
+    step_euclidean(options, weight, parameter.grad(), seen.rate_on(weight.device(), options.lr()),
+                   state_of(parameter));
+  }
+}
+
+void ManifoldOptimizer::check_capture() const {
+  c10::optional<at::Device> asked;
+  bool captures = false;
+  for (size_t i = 0; i < param_groups_.size(); ++i) {
+    const auto& group = param_groups_[i];
+    for (const auto& parameter : group.params()) {
+      if (asked != parameter.device()) {
+        asked = parameter.device();
+        captures = detail::is_capturing(*asked);
+      }
+      if (!captures || !parameter.grad().defined()) continue;
+      TORCH_CHECK(find_state(parameter) && !seen_[i].rates.empty(),
+                  "stiefel: a step is captured into a CUDA graph before it was ever taken, so every replay "
+                  "would make "
+                  "its buffers again; take one step before the capture");
+      TORCH_CHECK(
+          seen_[i].rate_value == options_of(group).lr(), "stiefel: a rate has changed to ",
+          options_of(group).lr(),
+          " since the last step, and a capture would freeze it; call refresh_rates() before the capture");
+    }
   }
 }
 
@@ -303,12 +328,13 @@ at::Tensor ManifoldOptimizer::step(LossClosure closure) {
   }
   const at::NoGradGuard no_grad;
   prepare();
+  check_capture();
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     auto& group = param_groups_[i];
     if (options_of(group).manifold() == Manifold::kStiefel) {
       step_manifold_group(group, seen_[i]);
     } else {
-      step_euclidean_group(group);
+      step_euclidean_group(group, seen_[i]);
     }
   }
   for (auto& counters : counters_) {

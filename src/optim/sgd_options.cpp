@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "optim/euclidean.h"
+
 namespace stiefel {
 
 void SgdTerms::validate(Manifold manifold) const {
@@ -47,19 +49,13 @@ at::Tensor& MomentumParamState::buffer_like(const at::Tensor& point) {
 }
 
 void sgd_step_(const GroupOptions& group, const SgdTerms& terms, at::Tensor& parameter,
-               const at::Tensor& gradient, MomentumParamState& state) {
-  auto direction = gradient;
-  if (group.weight_decay() != 0) direction = direction.add(parameter, group.weight_decay());
-  if (terms.momentum != 0) {
-    auto& buffer = state.momentum_buffer;
-    if (!buffer.defined()) {
-      buffer = direction.detach().clone();
-    } else {
-      buffer.mul_(terms.momentum).add_(direction, 1 - terms.dampening);
-    }
-    direction = terms.nesterov ? direction.add(buffer, terms.momentum) : buffer;
+               const at::Tensor& gradient, const at::Tensor& rate, MomentumParamState& state) {
+  auto& buffer = state.momentum_buffer;
+  if (parameter.device().is_cpu()) {
+    detail::euclidean_sgd_(parameter, gradient, buffer, terms, group.weight_decay(), group.lr());
+  } else {
+    detail::euclidean_sgd_(parameter, gradient, buffer, terms, group.weight_decay(), rate);
   }
-  parameter.add_(direction, -group.lr());
 }
 
 }  // namespace stiefel

@@ -66,7 +66,7 @@ class CayleyAdam : public ManifoldOptimizer {
   void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,
                    const Counters& counters) override;
   void step_euclidean(const GroupOptions& options, at::Tensor& parameter, const at::Tensor& gradient,
-                      ParamState& state) override;
+                      const at::Tensor& rate, ParamState& state) override;
 };
 
 }  // namespace stiefel

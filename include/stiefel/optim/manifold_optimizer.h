@@ -40,6 +40,10 @@ class ParamState : public torch::optim::OptimizerParamState {
 /// than its group's farthest_start(), because it was loaded or scaled in between, is left in place and
 /// counted, while all others move. On the CPU that step() then throws an error naming it; on a GPU, where a
 /// step cannot look, the next skipped_steps() does.
+///
+/// On a GPU every step, Euclidean groups included, reads rates and step counts from the device and waits for
+/// nothing, so it can be captured into a CUDA graph after it has been taken once; refresh_rates() brings a
+/// schedule's rates there. A capture that would freeze a rate or reset a buffer at every replay is an error.
 class ManifoldOptimizer : public torch::optim::Optimizer {
  public:
   /// Gradients are read, never changed. Parameters without a gradient are passed over.
@@ -95,7 +99,7 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   virtual void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,
                            const Counters& counters) = 0;
   virtual void step_euclidean(const GroupOptions& options, at::Tensor& parameter, const at::Tensor& gradient,
-                              ParamState& state) = 0;
+                              const at::Tensor& rate, ParamState& state) = 0;
 
   /// Validates and prepares groups that have not been seen yet. Constructors of derived classes call it last.
   void prepare();
@@ -115,8 +119,9 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   ParamState& state_of(const at::Tensor& parameter);
   const ParamState* find_state(const at::Tensor& parameter) const;
   void place_on_manifold(const std::vector<at::Tensor>& parameters, const GroupOptions& options);
+  void check_capture() const;
   void step_manifold_group(torch::optim::OptimizerParamGroup& group, Seen& seen);
-  void step_euclidean_group(torch::optim::OptimizerParamGroup& group);
+  void step_euclidean_group(torch::optim::OptimizerParamGroup& group, Seen& seen);
   Counters& counters_on(const at::Device& device);
   int64_t total_skipped() const;
   void report_off_manifold(Counters& counters) const;

@@ -92,8 +92,8 @@ class RetractionSGD : public ManifoldOptimizer {
   }
 
   void step_euclidean(const GroupOptions& group, at::Tensor& parameter, const at::Tensor& gradient,
-                      ParamState& state) override {
-    sgd_step_(group, static_cast<const Options&>(group).terms(), parameter, gradient,
+                      const at::Tensor& rate, ParamState& state) override {
+    sgd_step_(group, static_cast<const Options&>(group).terms(), parameter, gradient, rate,
               static_cast<MomentumParamState&>(state));
   }
 };
