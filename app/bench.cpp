@@ -10,6 +10,7 @@
 #include "bench/progress.h"
 #include "bench/table.h"
 #include "command.h"
+#include "data/places.h"
 #include "threads.h"
 #include "train/device.h"
 #include "train/network.h"
@@ -208,7 +209,7 @@ void add_epoch(CLI::App& group) {
       ->capture_default_str();
   command->add_option("--data", config.data, "data set: fashion-mnist, mnist, cifar10 or cifar100")
       ->capture_default_str();
-  command->add_option("--data-dir", config.data_dir, "where to look for it first");
+  command->add_option("--data-dir", config.data_dir, data::kDataDirHelp);
   command->add_option("--batch", config.batch, "images a step")->capture_default_str();
   command->add_option("--steps", options->steps, "training steps that are timed, after those to warm up")
       ->capture_default_str()

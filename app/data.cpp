@@ -21,11 +21,12 @@ std::vector<std::string> set_names() {
 
 void add_list(CLI::App& group, const std::shared_ptr<std::string>& folder) {
   auto* command = group.add_subcommand("list", "what is found where");
-  command->add_option("--data-dir", *folder, "where to look first");
+  command->add_option("--data-dir", *folder, data::kDataDirHelp);
   command->callback([folder] {
     for (const auto& found : data::list(*folder)) {
       if (found.where.empty()) {
-        fmt::print("{:14} not found; fetch it with: stiefel data get {}\n", found.name, found.name);
+        fmt::print("{:14} not found; fetch it with: {}\n", found.name,
+                   data::fetch_remedy(data::facts_of(found.name), *folder));
       } else if (!found.complete()) {
         fmt::print("{:14} {} lacks {}\n", found.name, found.where.string(), fmt::join(found.missing, ", "));
       } else {
@@ -39,7 +40,7 @@ void add_check(CLI::App& group, const std::shared_ptr<std::string>& folder) {
   auto* command = group.add_subcommand("check", "whether a set is the published one: counts and checksums");
   const auto name = std::make_shared<std::string>();
   command->add_option("NAME", *name, "data set")->required()->check(CLI::IsMember(set_names()));
-  command->add_option("--data-dir", *folder, "where to look first");
+  command->add_option("--data-dir", *folder, data::kDataDirHelp);
   command->callback([=] {
     const auto report = data::check(*name, *folder);
     std::cout << report;

@@ -20,7 +20,7 @@ void add_eval(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   command->add_option("RUN", options->run, "the run's folder")->required();
   command->add_option("--data-dir", options->data_dir,
-                      "where to look for the data first (default: the run's)");
+                      "the only folder to look for the data in (default: as the run did)");
   command->add_option("--device", options->device, "auto, cpu or cuda")->capture_default_str();
   command->add_flag("--last", options->last, "the last checkpoint instead of the best");
   command->callback([options] {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "command.h"
+#include "data/places.h"
 #include "paper/formats.h"
 #include "paper/registry.h"
 #include "paper/workers.h"
@@ -68,7 +69,7 @@ void add_paper(CLI::App& app, const Context& context) {
       ->capture_default_str();
   command->add_option("--threads", circumstances.threads,
                       "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
-  command->add_option("--data-dir", circumstances.data_dir, "where to look for data sets first");
+  command->add_option("--data-dir", circumstances.data_dir, data::kDataDirHelp);
   command->callback([options, &context] {
     if (fs::exists(options->out) && !fs::is_directory(options->out)) {
       throw std::invalid_argument(

@@ -6,6 +6,7 @@
 #include "bench/progress.h"
 #include "bench/table.h"
 #include "command.h"
+#include "data/places.h"
 #include "threads.h"
 #include "train/unitariness.h"
 
@@ -30,7 +31,7 @@ void add_unitariness(CLI::App& app) {
   command->add_option("--model", config.model, "urnn-N")->capture_default_str();
   command->add_option("--task", config.task, "pixel, copying or adding")->capture_default_str();
   command->add_option("--data", config.data, "mnist or fashion-mnist")->capture_default_str();
-  command->add_option("--data-dir", config.data_dir, "where to look for it first");
+  command->add_option("--data-dir", config.data_dir, data::kDataDirHelp);
   command->add_option("--iterations", options->iterations, "training steps of each cell")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000000));

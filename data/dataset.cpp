@@ -83,8 +83,9 @@ Dataset load(const std::string& name, const fs::path& data_dir) {
   try {
     return {name, facts.classes, read_part(facts, where, true), read_part(facts, where, false), where};
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(std::string(error.what()) +
-                             "; replace that file, or remove it and fetch the set: stiefel data get " + name);
+    throw std::runtime_error(
+        std::string(error.what()) +
+        "; replace that file, or remove it and fetch the set: " + fetch_remedy(facts, data_dir));
   }
 }
 

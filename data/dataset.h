@@ -19,7 +19,7 @@ struct Dataset {
 };
 
 /// Reads fashion-mnist, mnist, cifar10 or cifar100 from the first place that has it (places.h says where it
-/// looks). Any whole number of images will do: data/check.h is the strict one. Throws std::runtime_error
+/// looks; a folder that the user names is the only one). Any whole number of images will do: data/check.h is the strict one. Throws std::runtime_error
 /// where it is not found, with the remedy, or where a file is not what it should be, with the file, the byte
 /// and what was expected.
 Dataset load(const std::string& name, const std::filesystem::path& data_dir = {});

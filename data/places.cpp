@@ -58,7 +58,7 @@ std::string account_of(const SetFacts& facts, const fs::path& place, bool direct
     text = "no such folder";
   } else {
     text = "no " + joined(facts.folders, " or ") + " in it";
-    if (directly && !names_are_its_own(facts) && missing_from(place, facts).empty()) {
+    if (directly && !names_are_its_own(facts) && missing_from(place, facts).size() < facts.files.size()) {
       text += "; the files in it could be of several data sets: move them into a folder called " +
               facts.folders.front();
     }
@@ -69,6 +69,9 @@ std::string account_of(const SetFacts& facts, const fs::path& place, bool direct
   }
   return "\n  " + place.string() + " (" + text + ")";
 }
+
+/// What names the folder, for messages.
+std::string named_by(const fs::path& data_dir) { return data_dir.empty() ? "$STIEFEL_DATA" : "--data-dir"; }
 
 }  // namespace
 
@@ -81,25 +84,31 @@ fs::path cache_folder() {
 
 fs::path system_folder() { return "/usr/share/datasets"; }
 
+fs::path named_folder(const fs::path& data_dir) {
+  return data_dir.empty() ? variable("STIEFEL_DATA") : data_dir;
+}
+
 std::vector<fs::path> places(const fs::path& data_dir) {
-  if (!data_dir.empty() && !fs::is_directory(data_dir)) {
-    throw std::runtime_error(
-        data_dir.string() +
-        ": the data folder does not exist or is no folder; name the one that holds the sets");
+  if (const auto named = named_folder(data_dir); !named.empty()) {
+    std::error_code ignored;
+    if (!fs::is_directory(named, ignored)) {
+      throw std::runtime_error(
+          named.string() +
+          ": the data folder does not exist or is no folder; name the one that holds the sets (" +
+          named_by(data_dir) + ")");
+    }
+    return {named};
   }
-  std::vector<fs::path> result;
-  for (const auto& place : {data_dir, variable("STIEFEL_DATA"), cache_folder(), system_folder()}) {
-    if (!place.empty() && std::find(result.begin(), result.end(), place) == result.end())
-      result.push_back(place);
-  }
-  return result;
+  if (const auto cache = cache_folder(); !cache.empty()) return {cache, system_folder()};
+  return {system_folder()};
 }
 
 std::vector<Found> find(const SetFacts& facts, const fs::path& data_dir) {
   std::vector<Found> result;
   bool complete = false;
+  const bool named = !named_folder(data_dir).empty();
   for (const auto& place : places(data_dir)) {
-    for (const auto& folder : candidates(facts, place, place == data_dir)) {
+    for (const auto& folder : candidates(facts, place, named)) {
       Found found{facts.name, folder, missing_from(folder, facts)};
       if (found.missing.size() == facts.files.size()) continue;
       found.used = !complete && found.complete();
@@ -114,9 +123,17 @@ fs::path locate(const SetFacts& facts, const fs::path& data_dir) {
   for (const auto& found : find(facts, data_dir)) {
     if (found.used) return found.where;
   }
+  const bool named = !named_folder(data_dir).empty();
   std::string text = "the data set " + facts.name + " was not found. Looked in";
-  for (const auto& place : places(data_dir)) text += account_of(facts, place, place == data_dir);
-  throw std::runtime_error(text + "\nTo fetch it: stiefel data get " + facts.name);
+  for (const auto& place : places(data_dir)) text += account_of(facts, place, named);
+  if (named) text += "\nand nowhere else, because " + named_by(data_dir) + " names this folder.";
+  throw std::runtime_error(text + "\nTo fetch it: " + fetch_remedy(facts, data_dir));
+}
+
+std::string fetch_remedy(const SetFacts& facts, const fs::path& data_dir) {
+  const auto command = "stiefel data get " + facts.name;
+  if (named_folder(data_dir).empty()) return command;
+  return command + ", and then " + (data_dir.empty() ? "unset STIEFEL_DATA" : "leave out --data-dir");
 }
 
 std::vector<Found> list(const fs::path& data_dir) {

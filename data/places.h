@@ -10,6 +10,10 @@
 
 namespace stiefel::data {
 
+/// What the help says of --data-dir wherever there is one.
+inline constexpr const char* kDataDirHelp =
+    "the only folder to look for data in (default: $STIEFEL_DATA, or else the cache and the system's)";
+
 /// A folder in which a data set, or a part of it, was found.
 struct Found {
   std::string name;
@@ -26,17 +30,25 @@ std::filesystem::path cache_folder();
 /// Where Debian's packages install data sets.
 std::filesystem::path system_folder();
 
-/// The places in the order in which they are looked at: `data_dir` (may be empty), $STIEFEL_DATA, the cache,
-/// the system's. Throws std::runtime_error where `data_dir` is named and is no folder.
+/// The folder that the user named: `data_dir`, or else $STIEFEL_DATA; empty where neither is given.
+std::filesystem::path named_folder(const std::filesystem::path& data_dir);
+
+/// The places in the order in which they are searched. A named folder is the only one: a set that is
+/// incomplete there must not be replaced by another copy without a word. Otherwise the cache, then the
+/// system's folder. Throws std::runtime_error where the named folder is no folder.
 std::vector<std::filesystem::path> places(const std::filesystem::path& data_dir);
 
 /// Every folder that holds the set or a part of it, in that order. In each place it is looked for in a folder
-/// of its own name; in `data_dir` itself as well, unless its files' names are those of several sets.
+/// of its own name; in a named folder itself as well, unless its files' names are those of several sets.
 std::vector<Found> find(const SetFacts& facts, const std::filesystem::path& data_dir);
 
 /// The first of these that is complete. Throws std::runtime_error with the places looked at, what each lacks,
 /// and the remedy where there is none.
 std::filesystem::path locate(const SetFacts& facts, const std::filesystem::path& data_dir);
+
+/// How to get the set where the files found will not do: `stiefel data get`, and that a named folder must
+/// then no longer be given.
+std::string fetch_remedy(const SetFacts& facts, const std::filesystem::path& data_dir);
 
 /// What was found of every data set; one that is nowhere has one entry, with no place.
 std::vector<Found> list(const std::filesystem::path& data_dir = {});

@@ -36,11 +36,15 @@ std::string shorten_schedule(const std::string& schedule) {
 /// The recipe's data set where it is present, else one that is and that its network can read.
 std::string stand_in_data(const train::Config& config, const std::string& data_dir) {
   const bool grey = train::is_sequence_task(config.task);
+  const auto is_complete = [](const data::Found& place) { return place.complete(); };
   const auto present = [&](const data::SetFacts& facts) {
     const auto found = data::find(facts, data_dir);
-    return std::any_of(found.begin(), found.end(), [](const auto& place) { return place.complete(); });
+    return std::any_of(found.begin(), found.end(), is_complete);
   };
   if (present(data::facts_of(config.data))) return config.data;
+  // Half a set in a folder that the user named is that run's error, not a reason to take another set.
+  if (!data::named_folder(data_dir).empty() && !data::find(data::facts_of(config.data), data_dir).empty())
+    return config.data;
   for (const auto& facts : data::catalogue()) {
     if ((!grey || facts.channels() == 1) && present(facts)) return facts.name;
   }

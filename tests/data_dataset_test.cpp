@@ -37,22 +37,65 @@ TEST_F(DatasetTest, LoadsEverySet) {
   }
 }
 
-TEST_F(DatasetTest, LooksInOrder) {
-  const Variable cache("XDG_CACHE_HOME", (folder_ / "xdg").string());
-  const Variable data("STIEFEL_DATA", (folder_ / "variable").string());
-  EXPECT_EQ(places({}), (std::vector<fs::path>{folder_ / "variable", folder_ / "xdg" / "stiefel",
-                                               "/usr/share/datasets"}));
+TEST_F(DatasetTest, LooksInTheCacheThenTheSystemUnlessAFolderIsNamed) {
+  EXPECT_EQ(places({}), (std::vector<fs::path>{folder_ / "xdg" / "stiefel", "/usr/share/datasets"}));
   EXPECT_MESSAGE(load("mnist"), "stiefel data get mnist");
   const auto in_cache = folder_ / "xdg" / "stiefel" / "mnist";
   support::write_set("mnist", in_cache);
   EXPECT_EQ(load("mnist").where, in_cache);
+
   support::write_set("mnist", folder_ / "variable" / "mnist");
+  const Variable data("STIEFEL_DATA", (folder_ / "variable").string());
+  EXPECT_EQ(places({}), std::vector<fs::path>{folder_ / "variable"});
   EXPECT_EQ(load("mnist").where, folder_ / "variable" / "mnist");
+
   support::write_set("mnist", folder_ / "named" / "mnist");
+  EXPECT_EQ(places(folder_ / "named"), std::vector<fs::path>{folder_ / "named"});
   EXPECT_EQ(load("mnist", folder_ / "named").where, folder_ / "named" / "mnist");
-  // An incomplete copy is passed over.
-  fs::remove(folder_ / "named" / "mnist" / "t10k-labels-idx1-ubyte");
-  EXPECT_EQ(load("mnist", folder_ / "named").where, folder_ / "variable" / "mnist");
+}
+
+TEST_F(DatasetTest, WhatIsWrongWithANamedFolderIsTheError) {
+  // A whole copy in the cache, which must not stand in for what the user named.
+  support::write_set("mnist", folder_ / "xdg" / "stiefel" / "mnist");
+  const auto named = folder_ / "d";
+  const auto expect = [&](const std::string& part) {
+    EXPECT_MESSAGE(load("mnist", named), part);
+    EXPECT_MESSAGE(check("mnist", named), part);
+    EXPECT_MESSAGE(locate(facts_of("mnist"), named), part);
+    EXPECT_MESSAGE(load("mnist", named), "stiefel data get mnist, and then leave out --data-dir");
+    EXPECT_MESSAGE(load("mnist", named), "and nowhere else, because --data-dir names this folder");
+    const Variable data("STIEFEL_DATA", named.string());
+    EXPECT_MESSAGE(load("mnist"), part);
+    EXPECT_MESSAGE(check("mnist"), part);
+    EXPECT_MESSAGE(load("mnist"), "stiefel data get mnist, and then unset STIEFEL_DATA");
+    EXPECT_MESSAGE(load("mnist"), "and nowhere else, because $STIEFEL_DATA names this folder");
+  };
+  fs::create_directories(named);
+  expect("/d (no mnist in it)");
+  support::write_set("mnist", named);
+  expect("the files in it could be of several data sets: move them into a folder called mnist");
+  fs::remove(named / "t10k-labels-idx1-ubyte");
+  expect("the files in it could be of several data sets: move them into a folder called mnist");
+  fs::create_directories(named / "mnist");
+  fs::rename(named / "train-images-idx3-ubyte", named / "mnist" / "train-images-idx3-ubyte");
+  expect("lacks train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte");
+  // Complete but damaged.
+  support::write_set("mnist", named / "mnist");
+  support::write(named / "mnist" / "train-images-idx3-ubyte", support::idx_images(12).substr(0, 500));
+  EXPECT_MESSAGE(load("mnist", named), "byte 500: expected 9408 bytes of data, found the end");
+  EXPECT_MESSAGE(load("mnist", named), "stiefel data get mnist, and then leave out --data-dir");
+  EXPECT_FALSE(check("mnist", named).ok());
+  const Variable data("STIEFEL_DATA", (folder_ / "nowhere").string());
+  EXPECT_MESSAGE(load("mnist"), "nowhere: the data folder does not exist or is no folder; name the one");
+}
+
+TEST_F(DatasetTest, AnIncompleteCopyInTheCacheIsPassedOverForTheSystems) {
+  if (!fs::exists(system_folder() / "fashion-mnist")) GTEST_SKIP() << "no Fashion-MNIST here";
+  const auto in_cache = folder_ / "xdg" / "stiefel" / "fashion-mnist";
+  support::write_set("fashion-mnist", in_cache);
+  EXPECT_EQ(locate(facts_of("fashion-mnist"), {}), in_cache);
+  fs::remove(in_cache / "t10k-labels-idx1-ubyte");
+  EXPECT_EQ(locate(facts_of("fashion-mnist"), {}), system_folder() / "fashion-mnist");
 }
 
 TEST_F(DatasetTest, TheCacheFollowsHome) {
@@ -82,21 +125,26 @@ TEST_F(DatasetTest, FilesDirectlyInTheDataFolder) {
   EXPECT_EQ(load("mnist", folder_ / "mnist").train.size(), 12);
   EXPECT_EQ(load("mnist", folder_ / "mnist/").train.size(), 12);
   EXPECT_EQ(load("mnist", folder_ / "mnist" / "../mnist").train.size(), 12);
-  // Only in the folder that the user named.
-  const Variable data("STIEFEL_DATA", (folder_ / "loose").string());
+  // The variable names a folder as the option does; the cache is searched for folders of the sets' names
+  // only.
+  {
+    const Variable data("STIEFEL_DATA", (folder_ / "loose").string());
+    EXPECT_EQ(load("cifar100").where, folder_ / "loose");
+  }
+  support::write_set("cifar100", folder_ / "xdg" / "stiefel");
   EXPECT_MESSAGE(load("cifar100"), "was not found");
 }
 
 TEST_F(DatasetTest, NotFoundSaysWhereItLookedAndWhatToDo) {
-  fs::create_directories(folder_ / "empty");
   support::write_set("cifar10", folder_ / "xdg" / "stiefel" / "cifar-10-batches-bin");
   fs::remove(folder_ / "xdg" / "stiefel" / "cifar-10-batches-bin" / "test_batch.bin");
-  const auto text = support::message_of([&] { load("cifar10", folder_ / "empty"); });
-  for (const std::string part :
-       {"cifar10 was not found", "/empty (no cifar-10-batches-bin or cifar10 in it)",
-        "cifar-10-batches-bin lacks test_batch.bin", "/usr/share/datasets", "stiefel data get cifar10"}) {
+  const auto text = support::message_of([&] { load("cifar10"); });
+  for (const std::string part : {"cifar10 was not found", "cifar-10-batches-bin lacks test_batch.bin",
+                                 "/usr/share/datasets", "stiefel data get cifar10"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
   }
+  fs::create_directories(folder_ / "empty");
+  EXPECT_MESSAGE(load("cifar10", folder_ / "empty"), "/empty (no cifar-10-batches-bin or cifar10 in it)");
   EXPECT_MESSAGE(load("cifar10", folder_ / "nowhere"),
                  "nowhere: the data folder does not exist or is no folder; name the one");
   EXPECT_MESSAGE(load("cifar11"), "no data set is called 'cifar11'; there are fashion-mnist, mnist, cifar10");
@@ -123,21 +171,29 @@ TEST_F(DatasetTest, BadFilesAreErrors) {
 }
 
 TEST_F(DatasetTest, ListsWhatIsWhere) {
-  support::write_set("mnist", folder_ / "mnist");
-  support::write_set("mnist", folder_ / "xdg" / "stiefel" / "mnist");
+  support::write_set("cifar10", folder_ / "cifar-10-batches-bin");
+  support::write_set("cifar10", folder_ / "cifar10");
   support::write_set("cifar100", folder_ / "cifar-100-binary");
   fs::remove(folder_ / "cifar-100-binary" / "train.bin");
-  std::ostringstream text;
-  for (const auto& found : list(folder_)) {
-    if (found.name == "fashion-mnist") continue;  // the system may have it
-    text << found.name << " " << fs::relative(found.where, folder_).string() << " " << found.used << " "
-         << found.complete() << " " << found.missing.size() << "\n";
-  }
-  EXPECT_EQ(text.str(),
-            "mnist mnist 1 1 0\n"
-            "mnist xdg/stiefel/mnist 0 1 0\n"
-            "cifar10  0 0 6\n"
+  support::write_set("mnist", folder_ / "xdg" / "stiefel" / "mnist");
+  const auto listed = [&](const fs::path& data_dir) {
+    std::ostringstream text;
+    for (const auto& found : list(data_dir)) {
+      if (found.name == "fashion-mnist") continue;  // the system may have it
+      text << found.name << " " << fs::relative(found.where, folder_).string() << " " << found.used << " "
+           << found.complete() << " " << found.missing.size() << "\n";
+    }
+    return text.str();
+  };
+  EXPECT_EQ(listed(folder_),
+            "mnist  0 0 4\n"
+            "cifar10 cifar-10-batches-bin 1 1 0\n"
+            "cifar10 cifar10 0 1 0\n"
             "cifar100 cifar-100-binary 0 0 1\n");
+  EXPECT_EQ(listed({}),
+            "mnist xdg/stiefel/mnist 1 1 0\n"
+            "cifar10  0 0 6\n"
+            "cifar100  0 0 2\n");
 }
 
 TEST_F(DatasetTest, SplitsAreDisjointAndTheSameForTheSameSeed) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "data/places.h"
+
 namespace stiefel::train {
 
 /// Everything that a training run is told. The defaults are the paper's.
@@ -73,7 +75,7 @@ struct Config {
   static void visit(Self& self, Visitor&& visitor) {
     visitor("task", self.task, "image, or a sequence: pixel (images a pixel at a time), copying or adding");
     visitor("data", self.data, "data set: fashion-mnist, mnist, cifar10 or cifar100");
-    visitor("data-dir", self.data_dir, "where to look for it first, before $STIEFEL_DATA and the cache");
+    visitor("data-dir", self.data_dir, data::kDataDirHelp);
     visitor(
         "model", self.model,
         "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K (wrn-28-10) for images; urnn-N, ornn-N or rnn-N "
