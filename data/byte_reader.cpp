@@ -44,13 +44,16 @@ void ByteReader::read(void* to, int64_t bytes, const std::string& what) {
 
 int64_t ByteReader::read_some(void* to, int64_t most) { return piece(to, most, "data"); }
 
-std::vector<unsigned char> ByteReader::rest() {
+std::vector<unsigned char> ByteReader::rest(int64_t most, const std::string& what) {
   constexpr size_t more = 1 << 22;
+  const auto start = at_;
+  const auto limit = static_cast<size_t>(most) + 1;  // a byte too many tells a file that is too long
   std::vector<unsigned char> bytes;
   for (size_t size = 0;;) {
-    if (bytes.size() - size < more) bytes.resize(std::max(2 * size, size + more));
+    if (bytes.size() - size < more) bytes.resize(std::min(std::max(2 * size, size + more), limit));
     const auto got = read_some(bytes.data() + size, static_cast<int64_t>(bytes.size() - size));
     size += static_cast<size_t>(got);
+    if (size == limit) fail(start + most, "the end of the file after " + what + " at most", "more data");
     if (got == 0) {
       bytes.resize(size);
       return bytes;

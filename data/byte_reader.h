@@ -23,8 +23,9 @@ class ByteReader {
   /// At most `most` bytes; 0 at the end of the file only.
   int64_t read_some(void* to, int64_t most);
 
-  /// All that is left.
-  std::vector<unsigned char> rest();
+  /// All that is left. Fails once that is more than `most` bytes, of which `what` says what they are: a file
+  /// of a few megabytes may unpack to more than the memory.
+  std::vector<unsigned char> rest(int64_t most, const std::string& what);
 
   void expect_end();
 

@@ -57,6 +57,20 @@ std::vector<SetFacts> make_catalogue() {
 
 }  // namespace
 
+int64_t item_bytes(Content content) {
+  switch (content) {
+    case Content::kIdxImages:
+      return 28 * 28;
+    case Content::kIdxLabels:
+      return 1;
+    case Content::kCifar10:
+      return 1 + 3 * 32 * 32;
+    case Content::kCifar100:
+      return 2 + 3 * 32 * 32;
+  }
+  return 0;
+}
+
 const std::vector<SetFacts>& catalogue() {
   static const auto sets = make_catalogue();
   return sets;

@@ -12,6 +12,9 @@ namespace stiefel::data {
 
 enum class Content { kIdxImages, kIdxLabels, kCifar10, kCifar100 };
 
+/// Of one item of a file: an image, a label, or a record of both.
+int64_t item_bytes(Content content);
+
 /// One file of a data set. On disk it may be gzipped, with .gz after its name.
 struct FileFacts {
   std::string name;
@@ -19,6 +22,9 @@ struct FileFacts {
   bool train;       ///< of the training set, or else of the test set
   int64_t count;    ///< images or labels in it
   std::string md5;  ///< of the uncompressed bytes
+
+  /// Of the published file, uncompressed, but for the few of an IDX file's header.
+  int64_t bytes() const { return count * item_bytes(content); }
 };
 
 struct SetFacts {

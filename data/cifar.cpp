@@ -30,12 +30,13 @@ c10::ArrayRef<Label> labels_of(Cifar kind) {
 
 int64_t cifar_record(Cifar kind) { return static_cast<int64_t>(labels_of(kind).size()) + kPixels; }
 
-Images read_cifar(const std::filesystem::path& file, Cifar kind) {
+Images read_cifar(const std::filesystem::path& file, Cifar kind, int64_t most) {
   ByteReader reader(file);
-  auto bytes = reader.rest();
-  const auto size = static_cast<int64_t>(bytes.size());
   const auto labels = labels_of(kind);
   const auto record = cifar_record(kind);
+  auto bytes =
+      reader.rest(most * record, std::to_string(most) + " records of " + std::to_string(record) + " bytes");
+  const auto size = static_cast<int64_t>(bytes.size());
   const auto whole = "whole records of " + std::to_string(record) + " bytes";
   if (size == 0) reader.fail(0, whole, "an empty file");
   if (size % record != 0) {

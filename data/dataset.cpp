@@ -21,19 +21,13 @@ namespace fs = std::filesystem;
                            ", found " + found);
 }
 
-/// (N, 1, 28, 28). An IDX file's dimensions are counted in its byte 3 and follow from byte 4 on.
-at::Tensor read_pixels(const fs::path& file) {
-  const auto pixels = read_idx(file);
-  if (pixels.dim() != 3) fail(file, 3, "3 dimensions (images)", std::to_string(pixels.dim()));
-  for (int64_t d = 1; d < 3; ++d) {
-    if (pixels.size(d) != 28) fail(file, 4 + 4 * d, "28 pixels", std::to_string(pixels.size(d)));
-  }
-  return pixels.unsqueeze(1);
+/// (N, 1, 28, 28).
+at::Tensor read_pixels(const fs::path& file, int64_t most) {
+  return read_idx(file, {most, {28, 28}, "images"}).unsqueeze(1);
 }
 
-at::Tensor read_labels(const fs::path& file, int64_t classes) {
-  const auto labels = read_idx(file);
-  if (labels.dim() != 1) fail(file, 3, "1 dimension (labels)", std::to_string(labels.dim()));
+at::Tensor read_labels(const fs::path& file, int64_t most, int64_t classes) {
+  const auto labels = read_idx(file, {most, {}, "labels"});
   const auto* values = labels.data_ptr<uint8_t>();
   for (int64_t i = 0; i < labels.size(0); ++i) {
     if (values[i] >= classes) {
@@ -52,12 +46,12 @@ Images read_part(const SetFacts& facts, const fs::path& folder, bool train) {
     const auto path = find_file(folder, file.name);
     if (!path) throw std::runtime_error((folder / file.name).string() + ": is missing");
     if (file.content == Content::kIdxImages) {
-      pixels.push_back(read_pixels(pixels_file = *path));
+      pixels.push_back(read_pixels(pixels_file = *path, file.count));
     } else if (file.content == Content::kIdxLabels) {
-      labels.push_back(read_labels(labels_file = *path, facts.classes));
+      labels.push_back(read_labels(labels_file = *path, file.count, facts.classes));
     } else {
       const auto kind = file.content == Content::kCifar10 ? Cifar::k10 : Cifar::k100;
-      auto images = read_cifar(*path, kind);
+      auto images = read_cifar(*path, kind, file.count);
       pixels.push_back(images.pixels);
       labels.push_back(images.labels);
     }
@@ -92,13 +86,13 @@ Dataset load(const std::string& name, const fs::path& data_dir) {
 int64_t count_in(const fs::path& file, const FileFacts& facts, int64_t classes) {
   switch (facts.content) {
     case Content::kIdxImages:
-      return read_pixels(file).size(0);
+      return read_pixels(file, facts.count).size(0);
     case Content::kIdxLabels:
-      return read_labels(file, classes).size(0);
+      return read_labels(file, facts.count, classes).size(0);
     case Content::kCifar10:
-      return read_cifar(file, Cifar::k10).size();
+      return read_cifar(file, Cifar::k10, facts.count).size();
     case Content::kCifar100:
-      return read_cifar(file, Cifar::k100).size();
+      return read_cifar(file, Cifar::k100, facts.count).size();
   }
   return 0;
 }

@@ -105,10 +105,20 @@ bool is_archive(const fs::path& file) {
   return name.find(".tar.") != std::string::npos || ends(".tar") || ends(".tgz");
 }
 
+/// More than any file of an archive of the set has. A small archive may unpack to more than the disk holds.
+int64_t most_bytes_of_a_file(const SetFacts& facts) {
+  int64_t bytes = 1 << 20;
+  for (const auto& file : facts.files) bytes += 2 * file.bytes();
+  return bytes;
+}
+
 /// Archives have folders of their own at the top ("package", "cifar-10-batches-bin"): look in all of them.
-void add_archive(Sources& sources, const fs::path& archive, const fs::path& to) {
+void add_archive(Sources& sources, const SetFacts& facts, const fs::path& archive, const fs::path& to) {
   // The absolute path begins with a slash: tar takes it for no option and no remote machine.
-  must_run({{"tar", "-xf", fs::absolute(archive).string(), "--no-same-owner"}, to},
+  must_run({{"tar", "-xf", fs::absolute(archive).string(), "--no-same-owner"},
+            to,
+            {},
+            most_bytes_of_a_file(facts)},
            "It unpacks the archive; Debian: apt-get install tar");
   std::vector<fs::path> folders{to};
   for (const auto& entry : fs::recursive_directory_iterator(to)) {
@@ -128,7 +138,7 @@ Sources from_user(const SetFacts& facts, const GetOptions& options, const Worksh
       throw std::runtime_error(path.string() + ": does not exist");
     } else if (is_archive(path)) {
       say(options, "unpacking " + path.string());
-      add_archive(sources, path, work.make("archive" + std::to_string(++archives)));
+      add_archive(sources, facts, path, work.make("archive" + std::to_string(++archives)));
     } else {
       sources.files.push_back(path);
     }
@@ -154,7 +164,7 @@ Sources from_npm(const SetFacts& facts, const GetOptions& options, const Worksho
   for (const auto& entry : fs::directory_iterator(packed)) {
     if (!is_archive(entry.path())) continue;
     say(options, "unpacking " + entry.path().filename().string());
-    add_archive(sources, entry.path(), work.make("unpacked"));
+    add_archive(sources, facts, entry.path(), work.make("unpacked"));
   }
   return sources;
 }
@@ -167,7 +177,7 @@ Sources from_address(const SetFacts& facts, const GetOptions& options, const Wor
                  "--speed-limit", "1", "--speed-time", "120", "--output", archive.string(), facts.address}});
   Sources sources;
   say(options, "unpacking " + archive.filename().string());
-  add_archive(sources, archive, work.make("unpacked"));
+  add_archive(sources, facts, archive, work.make("unpacked"));
   return sources;
 }
 

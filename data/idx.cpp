@@ -16,11 +16,10 @@ namespace stiefel::data {
 namespace {
 
 constexpr int kUnsignedByte = 8;
-constexpr int64_t kMostElements = int64_t{1} << 33;
 
 }  // namespace
 
-at::Tensor read_idx(const std::filesystem::path& file) {
+at::Tensor read_idx(const std::filesystem::path& file, const IdxItems& items) {
   ByteReader reader(file);
   std::array<unsigned char, 4> magic{};
   reader.read(magic.data(), magic.size(), "an IDX header");
@@ -29,17 +28,27 @@ at::Tensor read_idx(const std::filesystem::path& file) {
   if (magic[2] != kUnsignedByte) {
     reader.fail(2, "type 8 (unsigned bytes)", "type " + std::to_string(magic[2]));
   }
-  if (magic[3] == 0 || magic[3] > 4) reader.fail(3, "1 to 4 dimensions", std::to_string(magic[3]));
+  const auto dimensions = 1 + items.each.size();
+  if (magic[3] != dimensions) {
+    reader.fail(
+        3,
+        std::to_string(dimensions) + (dimensions == 1 ? " dimension (" : " dimensions (") + items.name + ")",
+        std::to_string(magic[3]));
+  }
 
   std::vector<int64_t> shape;
   int64_t elements = 1;
-  for (int i = 0; i < magic[3]; ++i) {
+  for (size_t i = 0; i < dimensions; ++i) {
     std::array<unsigned char, 4> bytes{};
     const auto place = reader.at();
     reader.read(bytes.data(), bytes.size(), "a dimension");
     const int64_t size = (int64_t{bytes[0]} << 24) | (bytes[1] << 16) | (bytes[2] << 8) | bytes[3];
-    if (size == 0 || size > kMostElements / elements)
-      reader.fail(place, "a sane dimension", std::to_string(size));
+    if (i == 0 && (size == 0 || size > items.most)) {
+      reader.fail(place, "1 to " + std::to_string(items.most) + " " + items.name, std::to_string(size));
+    }
+    if (i > 0 && size != items.each[i - 1]) {
+      reader.fail(place, std::to_string(items.each[i - 1]) + " pixels", std::to_string(size));
+    }
     elements *= size;
     shape.push_back(size);
   }

@@ -1,13 +1,14 @@
 #include "png_records.h"
 
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #ifdef STIEFEL_HAS_PNG
 #include <png.h>
+
+#include "byte_reader.h"
 #endif
 
 namespace stiefel::data {
@@ -25,17 +26,15 @@ constexpr size_t kArea = 32 * 32;
 // The package spells them so.
 const char* labels_file(bool train) { return train ? "train_lables.json" : "test_lables.json"; }
 
-/// A JSON list of numbers from 0 to 9.
-std::string read_labels(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw std::runtime_error(file.string() + ": cannot be opened");
-  std::ostringstream all;
-  all << stream.rdbuf();
-  const auto text = all.str();
+/// A JSON list of numbers from 0 to 9, one for each of `most` pictures or fewer.
+std::string read_labels(const fs::path& file, int64_t most) {
+  ByteReader reader(file);
+  // Two bytes per label are usual; a few more than there are pictures do no harm.
+  const auto text = reader.rest(16 * most, "the labels of " + std::to_string(most) + " pictures");
   std::string labels;
   for (size_t i = 0; i < text.size(); ++i) {
     // [d,d,…,d]: a digit in every odd place.
-    const char c = text[i];
+    const char c = static_cast<char>(text[i]);
     const bool last = i + 1 == text.size();
     const bool good = i == 0 ? c == '[' : i % 2 == 1 ? c >= '0' && c <= '9' : c == (last ? ']' : ',');
     if (!good || (last && i % 2 == 1)) {
@@ -52,7 +51,7 @@ struct Picture {
   size_t rows;
 };
 
-Picture read_png(const fs::path& file) {
+Picture read_png(const fs::path& file, int64_t most_rows) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   const auto fail = [&] {
@@ -61,11 +60,15 @@ Picture read_png(const fs::path& file) {
     throw std::runtime_error(file.string() + ": is no whole PNG picture (" + text + ")");
   };
   if (png_image_begin_read_from_file(&image, file.c_str()) == 0) fail();
-  if (image.width != kArea) {
-    const auto width = image.width;
+  // Before memory is taken for what the header announces.
+  const auto refuse = [&](int byte, const std::string& expected, png_uint_32 found) {
     png_image_free(&image);
-    throw std::runtime_error(file.string() + ": byte 16: expected a width of 1024 pixels, found " +
-                             std::to_string(width));
+    throw std::runtime_error(file.string() + ": byte " + std::to_string(byte) + ": expected " + expected +
+                             ", found " + std::to_string(found));
+  };
+  if (image.width != kArea) refuse(16, "a width of 1024 pixels", image.width);
+  if (image.height > most_rows) {
+    refuse(20, "a height of " + std::to_string(most_rows) + " pixels at most", image.height);
   }
   // With its alpha channel: without it libpng would blend the picture with a background.
   image.format = PNG_FORMAT_RGBA;
@@ -111,11 +114,13 @@ bool has_cifar_png(const SetFacts& facts, const fs::path& folder) {
 
 void cifar_from_png(const SetFacts& facts, const fs::path& from, const fs::path& to) {
   for (const bool train : {true, false}) {
-    const auto labels = read_labels(from / labels_file(train));
+    int64_t most = 0;
+    for (const auto& file : facts.files) most += file.train == train ? file.count : 0;
+    const auto labels = read_labels(from / labels_file(train), most);
     size_t first = 0;
     for (const auto& file : facts.files) {
       if (file.train != train) continue;
-      const auto picture = read_png(from / png_of(file));
+      const auto picture = read_png(from / png_of(file), file.count);
       if (labels.size() - first < picture.rows) {
         throw std::runtime_error((from / labels_file(train)).string() + ": expected " +
                                  std::to_string(first + picture.rows) + " labels or more, found " +

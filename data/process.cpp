@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,6 +114,11 @@ class Child {
       id_ = -1;
       fail(code, command.arguments[0] + ": cannot be run");
     }
+    if (command.most_file_bytes > 0) {
+      const auto most = static_cast<rlim_t>(command.most_file_bytes);
+      const rlimit limit{most, most};
+      prlimit(id_, RLIMIT_FSIZE, &limit, nullptr);  // fails only where the child has ended already
+    }
     input = std::move(in.ours);
     output = std::move(out.ours);
     errors = std::move(err.ours);
@@ -212,8 +218,10 @@ std::string must_run(const Command& command, const std::string& remedy) {
   if (outcome.code == 0) return outcome.output;
   std::string text;
   for (const auto& argument : command.arguments) text += (text.empty() ? "" : " ") + argument;
-  text += outcome.code > 128 ? ": ended by signal " + std::to_string(outcome.code - 128)
-                             : ": failed with exit code " + std::to_string(outcome.code);
+  text += outcome.code == 128 + SIGXFSZ
+              ? ": stopped at a file of more than " + std::to_string(command.most_file_bytes) + " bytes"
+          : outcome.code > 128 ? ": ended by signal " + std::to_string(outcome.code - 128)
+                               : ": failed with exit code " + std::to_string(outcome.code);
   const auto said = tail_of(outcome.errors.empty() ? outcome.output : outcome.errors);
   throw std::runtime_error(text + (said.empty() ? "" : "\n" + said));
 }

@@ -16,6 +16,7 @@ struct Command {
   std::filesystem::path folder = {};   ///< where it runs; empty: here
   /// Its standard input: fills a buffer of that size, says with how much; 0 is the end. None: /dev/null.
   std::function<int64_t(char*, int64_t)> input = {};
+  int64_t most_file_bytes = 0;  ///< the size of the largest file it may write; 0: any
 };
 
 struct Outcome {

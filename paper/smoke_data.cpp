@@ -26,15 +26,16 @@ uint32_t big_endian(const std::string& bytes, size_t at) {
 std::string first_records(const fs::path& file, data::Content content, int64_t count) {
   data::ByteReader reader(file);
   std::string header;
-  int64_t size = 0;
-  if (content == data::Content::kCifar10 || content == data::Content::kCifar100) {
-    size = 3072 + (content == data::Content::kCifar10 ? 1 : 2);
-  } else {
+  const auto size = data::item_bytes(content);
+  if (content == data::Content::kIdxImages || content == data::Content::kIdxLabels) {
     // IDX: two zero bytes, the type, the number of dimensions, then each as four bytes, highest first.
     header.resize(content == data::Content::kIdxImages ? 16 : 8);
     reader.read(header.data(), static_cast<int64_t>(header.size()), "the header of an IDX file");
-    size = 1;
-    for (size_t at = 8; at < header.size(); at += 4) size *= big_endian(header, at);
+    for (size_t at = 8; at < header.size(); at += 4) {
+      // Before memory is taken for what the header announces.
+      if (const auto side = big_endian(header, at); side != 28)
+        reader.fail(static_cast<int64_t>(at), "28 pixels", std::to_string(side));
+    }
     count = std::min<int64_t>(count, big_endian(header, 4));
     for (size_t i = 0; i < 4; ++i) header[4 + i] = static_cast<char>(count >> (24 - 8 * i) & 0xFF);
   }

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
 #include <zlib.h>
 
@@ -10,7 +11,11 @@
 namespace {
 
 using stiefel::data::Cifar;
-using stiefel::data::read_cifar;
+
+/// Of files that hold fewer than a published one.
+stiefel::data::Images read_cifar(const support::fs::path& file, Cifar kind) {
+  return stiefel::data::read_cifar(file, kind, 10000);
+}
 
 class CifarFile : public support::DataTest {
  protected:
@@ -52,6 +57,32 @@ TEST_F(CifarFile, ReadsGzipped) {
                            read_cifar(write("batch.bin", bytes), Cifar::k10).pixels));
   support::fs::resize_file(path, support::fs::file_size(path) - 4);  // cuts the checksum only
   EXPECT_MESSAGE(read_cifar(path, Cifar::k10), "batch.bin.gz: byte 9219: expected data, found the end");
+}
+
+/// The most memory that this process ever had.
+int64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+TEST_F(CifarFile, StopsAtMoreThanTheSetHolds) {
+  const auto three = support::cifar10_records(3);
+  EXPECT_EQ(stiefel::data::read_cifar(write("three", three), Cifar::k10, 3).size(), 3);
+  EXPECT_MESSAGE(
+      stiefel::data::read_cifar(write("three", three), Cifar::k10, 2),
+      "three: byte 6146: expected the end of the file after 2 records of 3073 bytes at most, found "
+      "more data");
+  // A small file that unpacks to 100 000 records, all of them good.
+  const auto path = folder_ / "bomb.gz";
+  gzFile file = gzopen(path.c_str(), "wb1");
+  const std::string zeros(3073 * 1000, '\0');
+  for (int i = 0; i < 100; ++i) gzwrite(file, zeros.data(), static_cast<unsigned>(zeros.size()));
+  gzclose(file);
+  const auto before = peak_memory();
+  EXPECT_MESSAGE(read_cifar(path, Cifar::k10),
+                 "byte 30730000: expected the end of the file after 10000 records");
+  EXPECT_LT(peak_memory() - before, 4 * 30730000);
 }
 
 TEST_F(CifarFile, ErrorsNameTheFileTheByteAndWhatWasExpected) {

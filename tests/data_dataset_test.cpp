@@ -170,6 +170,34 @@ TEST_F(DatasetTest, BadFilesAreErrors) {
          "train-images-idx3-ubyte: byte 500: expected 9408 bytes of data, found the end");
 }
 
+TEST_F(DatasetTest, FilesLargerThanTheSetAreErrorsBeforeTheyAreRead) {
+  support::write_set("cifar10", folder_ / "cifar10");
+  // Three gigabytes of zeros: a million records that look good, and no room on the disk.
+  fs::resize_file(folder_ / "cifar10" / "data_batch_2.bin", int64_t{3073} << 20);
+  const std::string more =
+      "data_batch_2.bin: byte 30730000: expected the end of the file after 10000 records";
+  EXPECT_MESSAGE(load("cifar10", folder_), more);
+  const auto report = check("cifar10", folder_);
+  EXPECT_NE(report.files[1].problem.find(more), std::string::npos) << report;
+  EXPECT_EQ(report.files[1].md5, "");  // not all of it is read to sum it
+
+  const auto expect = [&](const std::string& name, const std::string& bytes, const std::string& part) {
+    support::write_set("mnist", folder_ / "mnist");
+    support::write(folder_ / "mnist" / name, bytes);
+    EXPECT_MESSAGE(load("mnist", folder_), part);
+    EXPECT_FALSE(check("mnist", folder_).ok());
+  };
+  auto images = support::idx_images(12);
+  images.replace(4, 4, support::big_endian(60001));
+  expect("train-images-idx3-ubyte", images, "byte 4: expected 1 to 60000 images, found 60001");
+  images.replace(8, 4, support::big_endian(int64_t{1} << 31));
+  images.replace(4, 4, support::big_endian(2));
+  expect("train-images-idx3-ubyte", images, "byte 8: expected 28 pixels, found 2147483648");
+  auto labels = support::idx_labels(12);
+  labels.replace(4, 4, support::big_endian(4294967295));
+  expect("t10k-labels-idx1-ubyte", labels, "byte 4: expected 1 to 10000 labels, found 4294967295");
+}
+
 TEST_F(DatasetTest, ListsWhatIsWhere) {
   support::write_set("cifar10", folder_ / "cifar-10-batches-bin");
   support::write_set("cifar10", folder_ / "cifar10");

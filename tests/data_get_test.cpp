@@ -137,6 +137,15 @@ TEST_F(Get, ADamagedSourceLeavesNothing) {
   EXPECT_TRUE(shown().empty() && !leftover("cifar100"));
 }
 
+TEST_F(Get, AnArchiveThatUnpacksToFarMoreThanTheSetIsStopped) {
+  const auto facts = small("cifar100", folder_ / "mine");
+  support::write(folder_ / "mine" / "bomb", "");
+  fs::resize_file(folder_ / "mine" / "bomb", 8 << 20);
+  archive(folder_ / "bomb.tgz", folder_, "mine");
+  EXPECT_MESSAGE(get(facts, from(folder_ / "bomb.tgz")), "stopped at a file of more than 1097760 bytes");
+  EXPECT_TRUE(shown().empty() && !leftover("cifar100"));
+}
+
 TEST_F(Get, WhatIsThereAndWholeIsLeftAloneAndElseReplaced) {
   const auto facts = small("cifar100", folder_ / "mine");
   expect_good(facts, from(folder_ / "mine"));
@@ -267,10 +276,16 @@ TEST_F(Get, TurnsPngRowsIntoRecords) {
                  "train_lables.json: byte 5: expected a list of digits, found 'x'");
   support::write(package / "train_lables.json", "[1,2]");
   EXPECT_MESSAGE(get(facts, from(package)), "expected 4 labels or more, found 2");
+  fs::resize_file(package / "train_lables.json", int64_t{4} << 30);
+  EXPECT_MESSAGE(get(facts, from(package)),
+                 "train_lables.json: byte 320: expected the end of the file after the labels of 20 pictures");
   support::write(package / "train_lables.json", train + "]");
   auto bytes = support::contents(package / "data_batch_3.png");
   support::write(package / "data_batch_3.png", bytes.substr(0, bytes.size() / 2));
   EXPECT_MESSAGE(get(facts, from(package)), "data_batch_3.png: is no whole PNG picture");
+  support::write(package / "data_batch_3.png", png(1024, std::string(3 * 1024 * 5, 'x')));
+  EXPECT_MESSAGE(get(facts, from(package)),
+                 "data_batch_3.png: byte 20: expected a height of 4 pixels at most, found 5");
   support::write(package / "data_batch_3.png", png(512, std::string(3 * 512, 'x')));
   EXPECT_MESSAGE(get(facts, from(package)), "data_batch_3.png: byte 16: expected a width of 1024 pixels");
   EXPECT_TRUE(shown().empty() && !leftover("cifar10"));
