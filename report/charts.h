@@ -22,7 +22,7 @@ struct Chart {
   std::string note;
   std::string format;  // how page.js writes its values: loss, percent or small
   bool log;
-  bool steps;               // the value holds for a whole epoch and then jumps
+  bool steps;               // the value held for the whole epoch, and jumped where that began
   std::vector<Line> lines;  // only those that some run has
 };
 

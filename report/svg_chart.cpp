@@ -113,6 +113,8 @@ class Axis {
   double low_ = 0, high_ = 1;
 };
 
+double Epoch::*across_of(bool seconds) { return seconds ? &Epoch::seconds : &Epoch::epoch; }
+
 std::string grid(const Axis& x, const Axis& y, bool seconds) {
   std::string out = "<g class=\"grid\">";
   for (const double value : y.ticks(5, false)) {
@@ -129,9 +131,19 @@ std::string grid(const Axis& x, const Axis& y, bool seconds) {
          "\" text-anchor=\"end\">" + (seconds ? "seconds of training" : "epoch") + "</text></g>";
 }
 
-/// The points of a line as a path; a missing value breaks it.
-std::string line_path(const RunFolder& run, const Line& line, double Epoch::*across, const Axis& x,
-                      const Axis& y, bool steps, std::string& marks, size_t number) {
+/// Where an epoch begins on the axis; its values are drawn where it ends.
+double start_of(const RunFolder& run, size_t i, bool seconds) {
+  const auto& epoch = run.epochs[i];
+  if (!seconds) return epoch.epoch - 1;
+  if (i > 0 && std::isfinite(run.epochs[i - 1].seconds)) return run.epochs[i - 1].seconds;
+  return std::isfinite(epoch.epoch_seconds) ? std::max(0.0, epoch.seconds - epoch.epoch_seconds) : 0;
+}
+
+/// The points of a line as a path; a missing value breaks it. In steps, a value is drawn along the whole
+/// epoch that it was used in.
+std::string line_path(const RunFolder& run, const Line& line, bool seconds, const Axis& x, const Axis& y,
+                      bool steps, std::string& marks, size_t number) {
+  double Epoch::*const across = across_of(seconds);
   std::string path;
   bool pen_down = false;
   const size_t every = std::max<size_t>(1, run.epochs.size() / kMarksPerLine);
@@ -142,12 +154,13 @@ std::string line_path(const RunFolder& run, const Line& line, double Epoch::*acr
       continue;
     }
     const double px = x(run.epochs[i].*across), py = y(value);
-    if (pen_down && steps) {
-      path += "H" + place(px) + "V" + place(py);
+    if (steps) {
+      path += (pen_down ? "V" + place(py) : "M" + place(x(start_of(run, i, seconds))) + " " + place(py)) +
+              "H" + place(px);
     } else {
       path += (pen_down ? "L" : "M") + place(px) + " " + place(py);
+      if (!pen_down) path += "h0";  // with round caps, a lone point is a dot
     }
-    if (!pen_down) path += "h0";  // with round caps, a lone point is a dot
     if (i % every == 0) marks += svg_mark(number, px, py);
     pen_down = true;
   }
@@ -172,10 +185,12 @@ std::string svg_mark(size_t run, double x, double y) {
 
 std::string svg_chart(const Chart& chart, const std::vector<RunFolder>& runs,
                       const std::vector<std::string>& labels, bool seconds) {
-  double Epoch::*const across = seconds ? &Epoch::seconds : &Epoch::epoch;
+  double Epoch::*const across = across_of(seconds);
   Axis x(kLeft, kWidth - kRight, false);
   Axis y(kHeight - kBottom, kTop, chart.log);
   for (const auto& run : runs) {
+    // From the beginning of training, so that all charts of a page have the same axis.
+    if (!run.epochs.empty()) x.include(start_of(run, 0, seconds));
     for (const auto& epoch : run.epochs) {
       x.include(epoch.*across);
       for (const auto& line : chart.lines) y.include(epoch.*line.value);
@@ -191,7 +206,7 @@ std::string svg_chart(const Chart& chart, const std::vector<RunFolder>& runs,
     out += "<g class=\"c" + std::to_string(r % kColours) + "\" data-run=\"" + std::to_string(r) + "\">";
     for (const auto& line : chart.lines) {
       std::string marks;
-      const std::string path = line_path(runs[r], line, across, x, y, chart.steps, marks, r);
+      const std::string path = line_path(runs[r], line, seconds, x, y, chart.steps, marks, r);
       if (path.empty()) continue;
       out += "<path class=\"line" + std::string(line.dashed ? " dashed" : "") + "\" d=\"" + path +
              "\"><title>" + escape_html(labels[r] + ", " + line.label) + "</title></path>" + marks;

@@ -226,6 +226,46 @@ TEST_F(Report, TheLastErrorOfARunThatDivergedIsNotAnEarlierOne) {
   EXPECT_SAYS(render({read}), "1 run on Fashion-MNIST");
 }
 
+/// A run whose metrics are these lines and whose config these settings.
+RunFolder with(const RunFolder& base, const std::vector<stiefel::report::Epoch>& epochs,
+               const std::vector<stiefel::report::Pair>& settings = {}) {
+  auto run = base;
+  run.epochs = epochs;
+  run.settings = settings;
+  return run;
+}
+
+TEST_F(Report, ARateIsDrawnAlongTheEpochThatItWasUsedIn) {
+  std::vector<stiefel::report::Epoch> epochs(4);
+  for (size_t i = 0; i < epochs.size(); ++i) {
+    epochs[i].epoch = static_cast<double>(i + 1);
+    epochs[i].seconds = 10 * epochs[i].epoch;
+    epochs[i].epoch_seconds = 10;
+    epochs[i].test_error = 5;
+    epochs[i].rate_euclidean = i < 2 ? 0.1 : 0.02;  // dropped after two epochs
+  }
+  const auto page = render({with(run("a"), epochs)});
+  const auto chart = page.substr(page.find("id=\"chart-rates\""));
+  // From x = 0 to 4 the plot has 570 pixels less 3 % of room: an epoch begins where the one before it ends.
+  const double left = 58, width = 570, room = 0.015;
+  const auto at = [&](double epoch) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", left + width * (epoch / 4 + room) / (1 + 2 * room));
+    return std::string(text);
+  };
+  for (const auto* axis : {"by-epoch", "by-seconds"}) {
+    const auto svg = chart.substr(chart.find(axis));
+    const auto path = svg.substr(svg.find("d=\"M", svg.find("data-run")) + 3);
+    const auto line = path.substr(0, path.find('"'));
+    const auto space = line.find(' ');
+    EXPECT_EQ(line.substr(0, space), "M" + at(0)) << line;
+    const auto drop = line.find('V', line.find('V') + 1);
+    ASSERT_NE(drop, std::string::npos) << line;
+    EXPECT_EQ(line.substr(line.rfind('H', drop), drop - line.rfind('H', drop)), "H" + at(2)) << line;
+    EXPECT_EQ(line.substr(line.rfind('H')), "H" + at(4)) << line;
+  }
+}
+
 TEST_F(Report, Numbers) {
   using namespace stiefel::report;
   EXPECT_EQ(format_percent(8.714), "8.71 %");

@@ -83,38 +83,62 @@
 
   const lineName = (run, line) => 'r' + run + 'l' + line;
 
+  // Where an epoch begins on the x axis; its values are drawn where it ends.
+  function startOf(run, i) {
+    const seconds = run.columns.seconds || [];
+    const own = run.columns.epoch_seconds || [];
+    if (state.across === 'epoch') return run.columns.epoch[i] - 1;
+    if (i > 0 && typeof seconds[i - 1] === 'number') return seconds[i - 1];
+    return typeof own[i] === 'number' ? Math.max(0, seconds[i] - own[i]) : 0;
+  }
+
   // dygraphs wants one table: a row for every place on the x axis that some run has. null: this run has no
-  // point there, so the line goes on; NaN: the value itself is missing, so the line breaks.
+  // point there, so the line goes on; NaN: the value itself is missing, so the line breaks. A value that held
+  // for a whole epoch has two points, where the epoch began and where it ended.
   function table(chart) {
     const lines = chart.lines.length;
+    const blank = (x) => [x].concat(new Array(data.runs.length * lines).fill(null));
     const rows = new Map();
+    const row = (x, begins) => {
+      const key = x + (begins ? ' begins' : ' ends');
+      if (!rows.has(key)) rows.set(key, {begins, cells: blank(x)});
+      return rows.get(key).cells;
+    };
     data.runs.forEach((run, r) => {
       (run.columns[state.across] || []).forEach((x, i) => {
         if (x === null) return;
-        if (!rows.has(x)) rows.set(x, [x].concat(new Array(data.runs.length * lines).fill(null)));
+        const end = row(x, false);
         chart.lines.forEach((line, l) => {
           const column = run.columns[line.key];
-          if (column) rows.get(x)[1 + r * lines + l] = column[i] === null ? NaN : column[i];
+          if (!column) return;
+          const cell = 1 + r * lines + l;
+          end[cell] = column[i] === null ? NaN : column[i];
+          if (chart.steps) row(startOf(run, i), true)[cell] = end[cell];
         });
       });
     });
-    const sorted = Array.from(rows.values()).sort((a, b) => a[0] - b[0]);
-    if (sorted.length === 1) {  // a lone point stands in the middle, not on the axis
-      const blank = (x) => [x].concat(new Array(data.runs.length * lines).fill(null));
-      return [blank(sorted[0][0] - 1), sorted[0], blank(sorted[0][0] + 1)];
+    const ends = Array.from(rows.values()).filter((entry) => !entry.begins).map((entry) => entry.cells[0]);
+    chart.stops = ends.sort((a, b) => a - b);
+    if (ends.length === 1 && !chart.steps) {  // a lone point stands in the middle, not on the axis
+      chart.begins = [true, false, true];
+      return [blank(ends[0] - 1), row(ends[0], false), blank(ends[0] + 1)];
     }
-    return sorted;
+    // From the beginning of training, so that all charts have the same axis.
+    data.runs.forEach((run) => { if ((run.columns[state.across] || []).length > 0) row(startOf(run, 0), true); });
+    const sorted = Array.from(rows.values()).sort((a, b) => a.cells[0] - b.cells[0] || a.begins - b.begins);
+    chart.begins = sorted.map((entry) => entry.begins);
+    return sorted.map((entry) => entry.cells);
   }
 
   // The same marks as on the static charts, ten or so a line.
-  function markPainter(run) {
+  function markPainter(chart, run) {
     const shape = Math.floor(run / data.colours) % 4;
     const every = Math.max(1, Math.floor(data.runs[run].columns.epoch.length / 10));
     const column = data.runs[run].columns;
     return function (g, name, context, x, y, colour, size, row) {
       const at = g.getValue(row, 0);
       const i = column[state.across].indexOf(at);
-      if (i < 0 || (shape > 0 && i % every !== 0)) return;
+      if (i < 0 || chart.begins[row] || (shape > 0 && i % every !== 0)) return;
       context.beginPath();
       context.fillStyle = colour;
       if (shape === 2) context.rect(x - 3, y - 3, 6, 6);
@@ -137,10 +161,9 @@
           color: colour,
           strokeWidth: (line.dashed ? 1.4 : 2.2) + (state.emphasis === r ? 0.6 : 0),
           strokePattern: line.dashed ? [5, 4] : null,
-          stepPlot: chart.steps,
           drawPoints: r >= data.colours,
           pointSize: 2,
-          drawPointCallback: markPainter(r),
+          drawPointCallback: markPainter(chart, r),
         };
         visibility.push(!state.hidden.has(r));
       });
@@ -297,11 +320,12 @@
     if (event.key === 'Escape') return select(null);
     if (!(event.key in steps) || event.target !== chart.plot) return;
     event.preventDefault();
-    const last = chart.graph.numRows() - 1;
-    const row = chart.at === null ? (steps[event.key] > 0 ? 0 : last) : rowOf(chart, chart.at) + steps[event.key];
-    const next = Math.min(last, Math.max(0, row));
-    chart.graph.setSelection(next);
-    select(chart.graph.getValue(next, 0), chart);
+    const last = chart.stops.length - 1;
+    const from = chart.stops.indexOf(chart.at);
+    const stop = from < 0 ? (steps[event.key] > 0 ? 0 : last) : from + steps[event.key];
+    const next = chart.stops[Math.min(last, Math.max(0, stop))];
+    chart.graph.setSelection(rowOf(chart, next));
+    select(next, chart);
   }
 
   // ------------------------------------------------------------------------------------------------ switches
