@@ -8,11 +8,23 @@ namespace stiefel::report {
 
 namespace {
 
+/// What the runs have, each value once; of a setting that counts somewhere, only the values that do.
+std::string values_of(const Setting& setting) {
+  std::vector<std::string> values;
+  for (size_t i = 0; i < setting.values.size(); ++i) {
+    if (setting.idle[i] && !setting.is_idle()) continue;
+    const std::string value = setting.values[i].empty() ? "–" : setting.values[i];
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+  }
+  std::string out;
+  for (const auto& value : values) out += (out.empty() ? "" : ", ") + value;
+  return out;
+}
+
 std::string setting_list(const std::vector<Setting>& settings) {
   std::string out = "<dl class=\"pairs\">\n";
   for (const auto& setting : settings) {
-    out += "<div>" + element("dt", setting.key) +
-           element("dd", setting.values[0].empty() ? "–" : setting.values[0]) + "</div>\n";
+    out += "<div>" + element("dt", setting.key) + element("dd", values_of(setting)) + "</div>\n";
   }
   return out + "</dl>\n";
 }
@@ -21,8 +33,10 @@ std::string setting_list(const std::vector<Setting>& settings) {
 
 std::string config_section(const Content& content) {
   const auto all = gather_settings(content.runs);
-  std::vector<Setting> different, equal;
-  for (const auto& setting : all) (setting.differs() ? different : equal).push_back(setting);
+  std::vector<Setting> different, equal, idle;
+  for (const auto& setting : all) {
+    (setting.is_idle() ? idle : setting.differs() ? different : equal).push_back(setting);
+  }
   if (all.empty()) return "";
   if (content.single()) {
     return section("config", "Configuration",
@@ -40,19 +54,18 @@ std::string config_section(const Content& content) {
       out += "<th scope=\"col\">" + run_name(content, i) + "</th>";
     out += "</tr></thead>\n<tbody>\n";
     for (const auto& setting : different) {
-      const std::string& usual = setting.usual();
+      const std::string usual = setting.usual();
       const auto common = std::count(setting.values.begin(), setting.values.end(), usual);
       const bool has_usual = 2 * static_cast<size_t>(common) > content.runs.size();
       out += "<tr>" + element("th scope=\"row\"", setting.key);
       for (size_t i = 0; i < content.runs.size(); ++i) {
         const std::string& value = setting.values[i];
-        const std::string kind = !setting.present[i]           ? "absent"
-                                 : has_usual && value != usual ? "unusual"
-                                                               : "";
+        const bool counts = setting.present[i] && !setting.idle[i];
+        const std::string kind = !counts ? "absent" : has_usual && value != usual ? "unusual" : "";
         out += "<td" + (kind.empty() ? "" : " class=\"" + kind + "\"") + ">" +
-               escape_html(!setting.present[i] ? "–"
-                           : value.empty()     ? "\"\""
-                                               : value) +
+               escape_html(!counts         ? "–"
+                           : value.empty() ? "\"\""
+                                           : value) +
                "</td>";
       }
       out += "</tr>\n";
@@ -62,6 +75,10 @@ std::string config_section(const Content& content) {
   if (!equal.empty()) {
     out += "<details><summary>All else equal: " + plural(equal.size(), "setting") + "</summary>\n" +
            setting_list(equal) + "</details>\n";
+  }
+  if (!idle.empty()) {
+    out += "<details><summary>Without effect on these runs: " + plural(idle.size(), "setting") +
+           "</summary>\n" + setting_list(idle) + "</details>\n";
   }
   return section("config", "Differences between the configurations", out);
 }

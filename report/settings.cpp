@@ -4,6 +4,8 @@
 #include <map>
 #include <sstream>
 
+#include "report/effect.h"
+
 namespace stiefel::report {
 
 namespace {
@@ -57,18 +59,27 @@ std::vector<Pair> parse_settings(const std::string& text) {
 }
 
 bool Setting::differs() const {
-  for (size_t i = 1; i < values.size(); ++i) {
-    if (present[i] != present[0] || values[i] != values[0]) return true;
+  const auto first = std::find(idle.begin(), idle.end(), false) - idle.begin();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto other = static_cast<size_t>(first);
+    if (!idle[i] && (present[i] != present[other] || values[i] != values[other])) return true;
   }
   return false;
 }
 
-const std::string& Setting::usual() const {
-  const auto count = [this](const std::string& value) {
-    return std::count(values.begin(), values.end(), value);
+bool Setting::is_idle() const { return std::find(idle.begin(), idle.end(), false) == idle.end(); }
+
+std::string Setting::usual() const {
+  std::vector<std::string> counted;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!idle[i]) counted.push_back(values[i]);
+  }
+  const auto count = [&](const std::string& value) {
+    return std::count(counted.begin(), counted.end(), value);
   };
-  return *std::max_element(values.begin(), values.end(),
-                           [&](const auto& a, const auto& b) { return count(a) < count(b); });
+  const auto usual = std::max_element(counted.begin(), counted.end(),
+                                      [&](const auto& a, const auto& b) { return count(a) < count(b); });
+  return usual == counted.end() ? "" : *usual;
 }
 
 std::vector<Setting> gather_settings(const std::vector<RunFolder>& runs) {
@@ -77,9 +88,11 @@ std::vector<Setting> gather_settings(const std::vector<RunFolder>& runs) {
   for (size_t r = 0; r < runs.size(); ++r) {
     for (const auto& [key, value] : runs[r].settings) {
       const auto [found, fresh] = place.emplace(key, all.size());
-      if (fresh) all.push_back({key, std::vector<std::string>(runs.size()), std::vector<bool>(runs.size())});
+      const std::vector<bool> no(runs.size());
+      if (fresh) all.push_back({key, std::vector<std::string>(runs.size()), no, no});
       all[found->second].values[r] = value;
       all[found->second].present[r] = true;
+      all[found->second].idle[r] = !has_effect(key, runs[r]);
     }
   }
   return all;

@@ -16,10 +16,14 @@ struct Setting {
   std::string key;
   std::vector<std::string> values;
   std::vector<bool> present;
+  std::vector<bool> idle;  ///< the run has it, and it changed nothing there
 
+  /// Whether two runs in which it counts have different values.
   bool differs() const;
-  /// The value that most runs share (the first of them where several do equally).
-  const std::string& usual() const;
+  /// Whether it changed nothing in any run.
+  bool is_idle() const;
+  /// The value that most of the runs in which it counts share (the first of them where several do equally).
+  std::string usual() const;
 };
 
 /// Every key of every run, in the order in which they first appear.

@@ -266,6 +266,36 @@ TEST_F(Report, ARateIsDrawnAlongTheEpochThatItWasUsedIn) {
   }
 }
 
+TEST_F(Report, SettingsWithoutEffectAreNoDifferences) {
+  const auto base = run("a");
+  using Pairs = std::vector<stiefel::report::Pair>;
+  const auto of = [&](const std::string& optim, const Pairs& more) {
+    Pairs settings{{"optim", optim}, {"rest", "sgd"}, {"schedule", "multi-step"}, {"penalty", "none"}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return with(base, base.epochs, settings);
+  };
+  const auto differences = [](const std::vector<RunFolder>& runs) {
+    std::string keys;
+    for (const auto& setting : stiefel::report::gather_settings(runs)) {
+      if (setting.differs()) keys += setting.key + " ";
+    }
+    return keys;
+  };
+  EXPECT_EQ(differences({of("sgd", {{"beta2", "0.999"}, {"step-precision", "full"}}),
+                         of("cayley-sgd", {{"beta2", "0.99"}, {"step-precision", "mixed"}})}),
+            "optim ");
+  EXPECT_EQ(differences({of("sgd", {{"beta2", "0.999"}}), of("cayley-adam", {{"beta2", "0.99"}})}), "optim ");
+  EXPECT_EQ(differences({of("adam", {{"beta2", "0.999"}}), of("cayley-adam", {{"beta2", "0.99"}})}),
+            "optim beta2 ");
+  // Also with a third run on which it has none.
+  EXPECT_EQ(differences({of("sgd", {{"beta2", "0.9"}}), of("adam", {{"beta2", "0.999"}}),
+                         of("cayley-adam", {{"beta2", "0.99"}})}),
+            "optim beta2 ");
+  EXPECT_EQ(differences({of("sgd", {{"q", "0.5"}, {"srip-rounds", "2"}, {"group-size", "0"}}),
+                         of("sgd", {{"q", "0.9"}, {"srip-rounds", "3"}, {"group-size", "0"}})}),
+            "");
+}
+
 TEST_F(Report, Numbers) {
   using namespace stiefel::report;
   EXPECT_EQ(format_percent(8.714), "8.71 %");
