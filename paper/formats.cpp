@@ -230,7 +230,8 @@ std::string as_json(const Results& results, const Verdict& verdict) {
                  {"why", verdict.why},
                  {"note", experiment.note},
                  {"cells", cells}};
-  return all.dump(2) + "\n";
+  // A command may hold bytes that are no UTF-8.
+  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

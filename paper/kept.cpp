@@ -117,7 +117,8 @@ bool keep_results(const Results& results, const fs::path& out) {
                  {"cells", cells}};
   const auto file = kept_file(*results.experiment, results.scale, out);
   fs::create_directories(file.parent_path());
-  files::write(file, all.dump(2) + "\n");
+  // A command may hold bytes that are no UTF-8.
+  files::write(file, all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   return true;
 }
 

@@ -1,5 +1,6 @@
 #include "report/text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -32,6 +33,25 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
   }
 }
 
+/// The bytes of the character that begins at `at`; 0 where no UTF-8 does: a stray or missing continuation, an
+/// overlong form, a surrogate or a number beyond Unicode.
+size_t character_length(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned first = byte(at);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xC2 && first <= 0xDF   ? 2
+                        : first >= 0xE0 && first <= 0xEF ? 3
+                        : first >= 0xF0 && first <= 0xF4 ? 4
+                                                         : 0;
+  const unsigned least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const unsigned most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  for (size_t i = 1; i < length; ++i) {
+    const unsigned next = byte(at + i);
+    if (next < (i == 1 ? least : 0x80U) || next > (i == 1 ? most : 0xBFU)) return 0;
+  }
+  return length;
+}
+
 /// Takes out every stretch from `from` up to the next `to`, or to the end.
 void erase_all(std::string& text, const std::string& from, const std::string& to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;)
@@ -40,10 +60,27 @@ void erase_all(std::string& text, const std::string& from, const std::string& to
 
 }  // namespace
 
+std::string valid_text(const std::string& text) {
+  std::string valid;
+  valid.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = character_length(text, at);
+    const bool control = length == 1 && (static_cast<unsigned char>(text[at]) < 0x20 || text[at] == 0x7f) &&
+                         text[at] != '\t' && text[at] != '\n' && text[at] != '\r';
+    if (length == 0 || control) {
+      valid += "\xEF\xBF\xBD";
+    } else {
+      valid.append(text, at, length);
+    }
+    at += std::max<size_t>(1, length);
+  }
+  return valid;
+}
+
 std::string escape_html(const std::string& text) {
   std::string safe;
   safe.reserve(text.size());
-  for (const char c : text) {
+  for (const char c : valid_text(text)) {
     switch (c) {
       case '&':
         safe += "&amp;";
@@ -60,9 +97,6 @@ std::string escape_html(const std::string& text) {
       case '\'':
         safe += "&#39;";
         break;
-      case '\0':
-        safe += "\xEF\xBF\xBD";
-        break;  // HTML has no NUL
       default:
         safe += c;
     }

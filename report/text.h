@@ -4,7 +4,11 @@
 
 namespace stiefel::report {
 
-/// Text that is safe between tags and inside quoted attributes.
+/// The text with every byte that is no UTF-8, and every character that HTML and XML do not have, replaced by
+/// U+FFFD. Names of files may hold any byte.
+std::string valid_text(const std::string& text);
+
+/// Text that is safe between tags and inside quoted attributes, whatever bytes it had.
 std::string escape_html(const std::string& text);
 
 /// JSON that is safe inside a <script> element, where "</script>" and "<!--" would end or derail it.

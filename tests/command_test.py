@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -209,6 +210,56 @@ class Command(CommandTest):
             self.assertIn(said, self.run_command(*words, status=2).stderr)
         self.assertIn("mnist", self.run_command("data", "list").stdout)
         self.run_command("data", "check", "mnist", status=1)  # a small set is not the published one
+
+    def test_a_named_data_folder_is_the_only_one(self):
+        cached = f"{self.root}/.cache/stiefel/mnist"
+        shutil.copytree(self.data + "/mnist", cached)
+        env = {key: value for key, value in self.env.items() if key != "STIEFEL_DATA"}
+        env.pop("XDG_CACHE_HOME", None)
+
+        def run(*words, data=None):
+            return subprocess.run([STIEFEL, *words], capture_output=True, text=True, cwd=self.root,
+                                  env=dict(env, STIEFEL_DATA=data) if data else env)
+
+        train = self.words("from-cache", epochs=1)
+        self.assertEqual(run(*train).returncode, 0)
+        shutil.copytree(self.data + "/mnist", self.root + "/d")  # loose files that could be of two sets
+        shutil.copytree(self.data + "/mnist", self.root + "/half/mnist")
+        os.remove(self.root + "/half/mnist/t10k-labels-idx1-ubyte.gz")
+        for folder, part in (("d", "could be of several data sets: move them into a folder called mnist"),
+                             ("half", "lacks t10k-labels-idx1-ubyte")):
+            for words in (self.words("never", epochs=1), ["eval", "from-cache"], ["data", "check", "mnist"],
+                          ["bench", "epoch", "--data", "mnist", "--device", "cpu", "--methods", "sgd", "--steps", "1"],
+                          ["paper", "table4", "--scale", "smoke", "--device", "cpu", "--only", "116,", "--out", "never"]):
+                for done, name in ((run(*words, "--data-dir", folder), "leave out --data-dir"),
+                                   (run(*words, data=folder), "unset STIEFEL_DATA")):
+                    self.assertNotEqual(done.returncode, 0, (folder, words, done.stdout))
+                    self.assertIn(part, done.stderr, words)
+                    self.assertIn("stiefel data get mnist, and then " + name, done.stderr, words)
+                    self.assertFalse(os.path.exists(self.root + "/never"), words)
+            self.assertIn("not found" if folder == "d" else "lacks", run("data", "list", "--data-dir", folder).stdout)
+        # The option wins over the variable.
+        self.assertEqual(run("eval", "from-cache", "--data-dir", self.data, data="half").returncode, 0)
+
+    def test_names_that_are_no_utf8(self):
+        def run(*words):
+            done = subprocess.run([STIEFEL, *words], capture_output=True, env=self.env, cwd=self.root)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+        shutil.copytree(self.data.encode(), self.root.encode() + b"/d\xff")
+        run(*self.words("plain", "--tensorboard", epochs=2), "--data-dir", b"d\xff")
+        os.rename(self.root + "/plain", self.root.encode() + b"/r\xff\xc0\xafn")
+        facts = self.root.encode() + b"/r\xff\xc0\xafn/run.json"
+        with open(facts, encoding="utf-8") as file:
+            values = json.load(file)
+        del values["name"]  # then it is called as its folder is
+        with open(facts, "w", encoding="utf-8") as file:
+            json.dump(values, file)
+        run("resume", b"r\xff\xc0\xafn")
+        self.train("other", epochs=1)
+        run("report", b"r\xff\xc0\xafn", "other", "-o", "odd.html")
+        with open(self.root + "/odd.html", encoding="utf-8") as file:  # or it cannot be read at all
+            self.assertIn("r\ufffd\ufffd\ufffdn", file.read())
 
     def test_memory_does_not_grow(self):
         def peak(name, epochs):

@@ -296,6 +296,40 @@ TEST_F(Report, SettingsWithoutEffectAreNoDifferences) {
             "");
 }
 
+/// Whether Python's decoder, which is strict, takes it for UTF-8.
+bool is_utf8(const std::string& text, const fs::path& file) {
+  samples::write(file, text);
+  return std::system(("python3 -c 'import sys; open(sys.argv[1], encoding=\"utf-8\").read()' '" +
+                      file.string() + "' 2>/dev/null")
+                         .c_str()) == 0;
+}
+
+TEST_F(Report, BytesThatAreNoUtf8DoNotReachThePage) {
+  const std::string odd = "r\xff\xc0\xafn\xed\xa0\x80\xf5\xe2\x82";
+  EXPECT_FALSE(is_utf8(odd, path("odd")));
+  auto a = run("a");
+  a.name = odd;
+  a.folder = path(odd);
+  a.command = {"stiefel", odd};
+  a.settings.emplace_back("data-dir", odd);
+  a.settings.emplace_back(odd, "1");
+  a.warnings.push_back(odd);
+  a.data = a.model = a.optim = a.status = a.device = a.seed = a.started = odd;
+  auto b = a;
+  b.settings.back().second = "2";
+  EXPECT_TRUE(is_utf8(render({a}), path("one")));
+  EXPECT_TRUE(is_utf8(render({a, b}), path("two")));
+  using stiefel::report::valid_text;
+  EXPECT_EQ(valid_text("a\xff"
+                       "b"),
+            "a\xEF\xBF\xBD"
+            "b");
+  EXPECT_EQ(valid_text("\xe2\x82"), "\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(valid_text(std::string("a\0\x1b\tb", 5)), "a\xEF\xBF\xBD\xEF\xBF\xBD\tb");
+  const std::string good = "ü€😀\n";
+  EXPECT_EQ(valid_text(good), good);
+}
+
 TEST_F(Report, Numbers) {
   using namespace stiefel::report;
   EXPECT_EQ(format_percent(8.714), "8.71 %");

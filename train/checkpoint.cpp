@@ -98,7 +98,8 @@ void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimis
                        const std::string& config, bool best) const {
   const auto archive = archive_of(model, optimisers);
   const nlohmann::json head{{"config", config}, {"progress", to_json(progress)}};
-  const auto header = head.dump();
+  // The config names folders, whose bytes need not be UTF-8; a run that goes on has them from config.toml.
+  const auto header = head.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto head_of_body = fmt::format("{}\n", header.size()) + header;
   const auto first_lines = fmt::format("{}\n{} {:08x}\n", kMagic, head_of_body.size() + archive.size(),
                                        checksum(archive, checksum(head_of_body)));
