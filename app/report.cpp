@@ -21,6 +21,7 @@ std::string number(double value, const char* format) {
 void print_table(const std::vector<report::RunFolder>& runs) {
   const auto names = report::labels(runs);
   size_t width = 3;
+  size_t by_validation = 0;
   for (const auto& name : names) width = std::max(width, name.size());
   fmt::print("{:{}}  {:>12}  {:>12}  {:>10}  {:>9}  {:>8}\n", "run", width, "test error %", "best error %",
              "train loss", "s / epoch", "defect");
@@ -30,7 +31,12 @@ void print_table(const std::vector<report::RunFolder>& runs) {
                number(s.last_test_error, "{:.2f}"), number(s.best_test_error, "{:.2f}"),
                number(s.last_train_loss, "{:.4f}"), number(s.epoch_seconds, "{:.1f}"),
                number(s.defect_max, "{:.1e}"));
+    by_validation += s.validation_decides ? 1 : 0;
   }
+  fmt::print("best error: the test error at the epoch that {}\n",
+             by_validation == runs.size() ? "validation chose"
+             : by_validation == 0         ? "has the lowest"
+                                          : "validation chose; the lowest of a run without validation");
 }
 
 }  // namespace

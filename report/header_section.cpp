@@ -83,7 +83,10 @@ std::string tiles(const Content& content) {
   const bool single = content.single();
   if (!single && content.common(&RunFolder::data).empty()) return "";  // nothing there to rank
   add(single ? "Test error" : "Best test error", &Summary::best_test_error, format_percent, false,
-      [](const Summary& s) { return "best, at epoch " + format_count(s.best_epoch); });
+      [](const Summary& s) {
+        return (s.validation_decides ? "at epoch " + format_count(s.best_epoch) + ", the best by validation"
+                                     : "the lowest, at epoch " + format_count(s.best_epoch));
+      });
   add(single ? "Training loss" : "Lowest training loss", &Summary::last_train_loss, format_loss, false,
       [](const Summary& s) { return "after epoch " + format_count(s.epochs); });
   add(single ? "Time an epoch" : "Fastest epoch", &Summary::epoch_seconds, format_seconds, false,

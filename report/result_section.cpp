@@ -28,7 +28,9 @@ std::string status_cell(const std::string& status) {
 std::string result_section(const Content& content) {
   static const std::vector<Column> columns = {
       {"Epochs", "", &Summary::epochs, format_count},
-      {"Best test error", "the lowest of all epochs", &Summary::best_test_error, format_percent},
+      {"Best test error",
+       "at the epoch with the lowest validation error; without validation, the lowest of all epochs",
+       &Summary::best_test_error, format_percent},
       {"Last test error", "after the last epoch", &Summary::last_test_error, format_percent},
       {"Last train loss", "of the last epoch", &Summary::last_train_loss, format_loss},
       {"Time/epoch", "the median", &Summary::epoch_seconds, format_seconds},
@@ -38,6 +40,9 @@ std::string result_section(const Content& content) {
        format_count},
   };
   const auto& runs = content.runs;
+  const auto by_validation = std::count_if(content.summaries.begin(), content.summaries.end(),
+                                           [](const Summary& s) { return s.validation_decides; });
+  const bool chosen_alike = by_validation == 0 || by_validation == static_cast<long>(runs.size());
   std::vector<std::vector<bool>> best;
   std::string head =
       "<th scope=\"col\">Run</th><th scope=\"col\">Data</th><th scope=\"col\">Network</th>"
@@ -50,9 +55,11 @@ std::string result_section(const Content& content) {
     std::vector<bool> eligible;
     for (size_t i = 0; i < runs.size(); ++i) {
       values.push_back(content.summaries[i].*column.value);
-      // A run that stopped early was not quicker.
+      // A run that stopped early was not quicker, and an epoch that the test set chose is not comparable with
+      // one that validation chose.
       eligible.push_back(column.value != &Summary::epochs &&
-                         (column.value != &Summary::total_seconds || runs[i].status == "finished"));
+                         (column.value != &Summary::total_seconds || runs[i].status == "finished") &&
+                         (column.value != &Summary::best_test_error || chosen_alike));
     }
     best.push_back(mark_best(runs, values, eligible));
   }
@@ -65,7 +72,8 @@ std::string result_section(const Content& content) {
       const double value = content.summaries[i].*columns[c].value;
       std::string text = columns[c].format(value);
       if (columns[c].value == &Summary::best_test_error && std::isfinite(value)) {
-        text += "<small>epoch " + format_count(content.summaries[i].best_epoch) + "</small>";
+        text += "<small>epoch " + format_count(content.summaries[i].best_epoch) +
+                (content.summaries[i].validation_decides ? ", by validation" : "") + "</small>";
       }
       const std::string sort =
           std::isfinite(value) ? " data-value=\"" + nlohmann::json(value).dump() + "\"" : "";

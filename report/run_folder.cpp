@@ -146,6 +146,7 @@ const std::vector<Metric>& metrics() {
       {"step", &Epoch::step},
       {"train_loss", &Epoch::train_loss},
       {"train_error", &Epoch::train_error},
+      {"validation_error", &Epoch::validation_error},
       {"test_loss", &Epoch::test_loss},
       {"test_error", &Epoch::test_error},
       {"rate_manifold", &Epoch::rate_manifold},

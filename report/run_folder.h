@@ -17,6 +17,7 @@ struct Epoch {
   double step = kMissing;
   double train_loss = kMissing;
   double train_error = kMissing;
+  double validation_error = kMissing;  // where images were set aside for it
   double test_loss = kMissing;
   double test_error = kMissing;
   double rate_manifold = kMissing;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace stiefel::report {
 
@@ -33,8 +34,13 @@ Summary summarise(const RunFolder& run) {
   if (run.epochs.empty()) return summary;
   const Epoch& last = run.epochs.back();
   summary.epochs = last.epoch;
+  // As the trainer chooses its best checkpoint: the first epoch with the lowest error.
+  summary.validation_decides = !present(run, &Epoch::validation_error).empty();
+  const auto deciding = summary.validation_decides ? &Epoch::validation_error : &Epoch::test_error;
+  double least = std::numeric_limits<double>::infinity();
   for (const auto& epoch : run.epochs) {
-    if (std::isnan(epoch.test_error) || epoch.test_error >= summary.best_test_error) continue;
+    if (!(epoch.*deciding < least)) continue;
+    least = epoch.*deciding;
     summary.best_test_error = epoch.test_error;
     summary.best_epoch = epoch.epoch;
   }

@@ -10,8 +10,9 @@ namespace stiefel::report {
 /// The figures of a run that are compared with the others'; kMissing where it has none.
 struct Summary {
   double epochs = kMissing;
-  double best_test_error = kMissing;
-  double best_epoch = kMissing;
+  double best_test_error = kMissing;  // the test error of the best epoch
+  double best_epoch = kMissing;       // by validation_decides
+  bool validation_decides = false;    // the best epoch has the lowest validation error, else test error
   double last_test_error = kMissing;
   double last_train_loss = kMissing;
   double epoch_seconds = kMissing;  // the median, which a slow first epoch does not move

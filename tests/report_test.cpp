@@ -235,6 +235,35 @@ RunFolder with(const RunFolder& base, const std::vector<stiefel::report::Epoch>&
   return run;
 }
 
+TEST_F(Report, TheBestEpochIsTheOneThatValidationChose) {
+  run("a");
+  samples::write(path("a/metrics.jsonl"),
+                 "{\"epoch\":1,\"validation_error\":9,\"test_error\":8,\"train_loss\":2}\n"
+                 "{\"epoch\":2,\"validation_error\":7,\"test_error\":8.5,\"train_loss\":2}\n"
+                 "{\"epoch\":3,\"validation_error\":7,\"test_error\":7.25,\"train_loss\":2}\n"
+                 "{\"epoch\":4,\"validation_error\":null,\"test_error\":11,\"train_loss\":2}\n");
+  const auto chosen = read_run_folder(path("a"));
+  const auto summary = stiefel::report::summarise(chosen);
+  EXPECT_TRUE(summary.validation_decides);
+  EXPECT_EQ(summary.best_epoch, 2);  // the first of equals, as the trainer's checkpoint
+  EXPECT_EQ(summary.best_test_error, 8.5);
+  EXPECT_EQ(summary.last_test_error, 11);
+  const auto page = render({chosen});
+  EXPECT_SAYS(page, "<b>8.50 %</b><span>at epoch 2, the best by validation</span>");
+  EXPECT_SAYS(page, "8.50 %<small>epoch 2, by validation</small>");
+  // Without validation it is the lowest, and is called that.
+  auto epochs = chosen.epochs;
+  for (auto& epoch : epochs) epoch.validation_error = stiefel::report::kMissing;
+  const auto lowest = with(chosen, epochs);
+  EXPECT_FALSE(stiefel::report::summarise(lowest).validation_decides);
+  EXPECT_EQ(stiefel::report::summarise(lowest).best_epoch, 3);
+  EXPECT_SAYS(render({lowest}), "<b>7.25 %</b><span>the lowest, at epoch 3</span>");
+  // One that the test set chose and one that validation chose are not compared.
+  const auto mixed = render({chosen, lowest});
+  EXPECT_FALSE(contains(mixed, "best: </span>7.25 %"));
+  EXPECT_SAYS(render({lowest, with(lowest, {epochs[0], epochs[1]})}), "best: </span>7.25 %");
+}
+
 TEST_F(Report, ARateIsDrawnAlongTheEpochThatItWasUsedIn) {
   std::vector<stiefel::report::Epoch> epochs(4);
   for (size_t i = 0; i < epochs.size(); ++i) {
