@@ -1,7 +1,12 @@
 #include "report/content.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <utility>
 
+#include "report/effect.h"
 #include "report/text.h"
 
 namespace stiefel::report {
@@ -15,11 +20,45 @@ std::string swatch(size_t run) {
          svg_mark(run, 13, 5) + "</svg>";
 }
 
+/// What a run has in common with runs of the same method on other seeds.
+std::string method_of(const RunFolder& run) {
+  // Where and how often it was written down does not make another method of it.
+  static const std::set<std::string> aside = {"seed",    "data-dir",    "device",          "graph",
+                                              "threads", "tensorboard", "checkpoint-every"};
+  std::string text = run.data + '\n' + run.model + '\n' + run.optim + '\n';
+  for (const auto& [key, value] : run.settings) {
+    if (aside.count(key) == 0 && has_effect(key, run)) text += key + '=' + value + '\n';
+  }
+  return text;
+}
+
+Seeds seeds_of(const std::vector<RunFolder>& runs, const std::vector<Summary>& summaries) {
+  std::map<std::string, std::set<std::string>> seeds;
+  std::map<std::string, std::pair<double, double>> range;  // of last test errors
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto method = method_of(runs[i]);
+    seeds[method].insert(runs[i].seed);
+    const double error = summaries[i].last_test_error;
+    if (std::isnan(error)) continue;
+    const auto [found, fresh] = range.emplace(method, std::pair{error, error});
+    if (!fresh) found->second = {std::min(found->second.first, error), std::max(found->second.second, error)};
+  }
+  Seeds result;
+  for (const auto& [method, own] : seeds) {
+    result.most = std::max(result.most, own.size());
+    const auto errors = range.find(method);
+    if (own.size() < 2 || errors == range.end()) continue;
+    result.spread = std::fmax(result.spread, errors->second.second - errors->second.first);
+  }
+  return result;
+}
+
 }  // namespace
 
 Content::Content(const std::vector<RunFolder>& all)
     : runs(all), labels(report::labels(all)), charts(charts_of(all)) {
   for (const auto& run : runs) summaries.push_back(summarise(run));
+  seeds = seeds_of(runs, summaries);
 }
 
 std::string Content::common(std::string RunFolder::*value) const {

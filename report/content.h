@@ -9,6 +9,12 @@
 
 namespace stiefel::report {
 
+/// How many runs there are of the same method, which is to say of the same settings but for the seed.
+struct Seeds {
+  size_t most = 1;           ///< runs of the method that has most
+  double spread = kMissing;  ///< the largest difference between last test errors of one method
+};
+
 /// What every section of the page draws on.
 struct Content {
   explicit Content(const std::vector<RunFolder>& all);
@@ -25,6 +31,7 @@ struct Content {
   std::vector<std::string> labels;
   std::vector<Summary> summaries;
   std::vector<Chart> charts;
+  Seeds seeds;
 };
 
 // Pieces of HTML that several sections use.

@@ -15,19 +15,33 @@ std::string verb(const RunFolder& run) {
 }
 
 /// The result in one sentence: the lowest test error at the end of training, not the lowest that any epoch
-/// had, as picking the epoch by the test set flatters.
+/// had, as picking the epoch by the test set flatters. Of several runs it is the number that is said first,
+/// not a winner: which of two single runs ends lower is chance as much as method.
 std::string headline(const Content& content) {
   const std::string data = display_name(content.common(&RunFolder::data));
   const size_t best = content.extreme(&Summary::last_test_error);
   if (best < content.runs.size() && (!data.empty() || content.single())) {
-    return "<span class=\"who\">" + escape_html(content.labels[best]) + "</span>" + verb(content.runs[best]) +
-           "<strong>" + format_percent(content.summaries[best].last_test_error) + "</strong> test error" +
-           (data.empty() ? "" : " on " + escape_html(data));
+    const std::string who = "<span class=\"who\">" + escape_html(content.labels[best]) + "</span>";
+    const std::string error =
+        "<strong>" + format_percent(content.summaries[best].last_test_error) + "</strong>";
+    const std::string where = data.empty() ? "" : " on " + escape_html(data);
+    if (content.single()) return who + verb(content.runs[best]) + error + " test error" + where;
+    return error + " is the lowest last test error" + where + ", of the run " + who;
   }
   std::set<std::string> names;
   for (const auto& run : content.runs) names.insert(run.data);
   return plural(content.runs.size(), "run") + " on " +
          (data.empty() ? plural(names.size(), "data set") : escape_html(data));
+}
+
+/// What the difference between two runs is to be measured against.
+std::string about_seeds(const Content& content) {
+  if (content.seeds.most == 1) return "one seed of each method: no verdict on the methods";
+  if (std::isnan(content.seeds.spread)) return "seeds of a method cannot be compared yet";
+  char points[64];
+  std::snprintf(points, sizeof points, "seeds of one method differ by up to %.2f points",
+                content.seeds.spread);
+  return points;
 }
 
 std::string subtitle(const Content& content) {
@@ -49,7 +63,10 @@ std::string subtitle(const Content& content) {
       parts.push_back(lead < 0.005 ? "level with " + name : std::string(points) + " points below " + name);
     }
   }
-  if (!parts.empty()) parts.push_back(plural(runs.size(), "run"));  // otherwise the headline says it
+  if (!parts.empty()) {  // otherwise the headline says how many there are
+    parts.push_back(plural(runs.size(), "run"));
+    parts.push_back(about_seeds(content));
+  }
   const auto fact = [&](const std::string& title, const std::string& value) {
     if (!value.empty())
       parts.push_back((title.empty() ? "" : title + " ") + escape_html(display_name(value)));

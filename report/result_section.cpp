@@ -94,7 +94,10 @@ std::string result_section(const Content& content) {
                      (any ? "<p class=\"hint\"><span class=\"best-sample\">Marked</span> is the best of its "
                             "column among "
                             "the "
-                            "runs on the same data.</p>\n"
+                            "runs on the same data" +
+                                (content.seeds.most == 1 ? ": one seed of each method, so no verdict on them"
+                                                         : std::string()) +
+                                ".</p>\n"
                           : ""));
 }
 

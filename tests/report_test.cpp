@@ -325,6 +325,26 @@ TEST_F(Report, SettingsWithoutEffectAreNoDifferences) {
             "");
 }
 
+TEST_F(Report, OneSeedOfEachMethodIsNoVerdict) {
+  const auto a = run("a", {"a", "cayley-sgd", "fashion-mnist", "finished", 10, 8});
+  const auto b = run("b", {"b", "sgd", "fashion-mnist", "finished", 10, 9});
+  const auto again = run("c", {"c", "sgd", "fashion-mnist", "finished", 10, 9.5, 7, 2});
+  const auto once = render({a, b});
+  EXPECT_SAYS(once, "one seed of each method: no verdict on the methods");
+  EXPECT_SAYS(once, "one seed of each method, so no verdict on them");
+  const auto seeds = render({a, b, again});
+  EXPECT_FALSE(contains(seeds, "no verdict"));
+  const double spread = std::abs(again.epochs.back().test_error - b.epochs.back().test_error);
+  char text[64];
+  std::snprintf(text, sizeof text, "seeds of one method differ by up to %.2f points", spread);
+  EXPECT_SAYS(seeds, text);
+  // The same run twice is not two seeds.
+  EXPECT_SAYS(render({a, b, b}), "no verdict");
+  // A single run is a statement about itself.
+  EXPECT_SAYS(render({a}), "<span class=\"who\">a</span> ends at <strong>");
+  EXPECT_FALSE(contains(render({a}), "no verdict"));
+}
+
 /// Whether Python's decoder, which is strict, takes it for UTF-8.
 bool is_utf8(const std::string& text, const fs::path& file) {
   samples::write(file, text);
@@ -380,8 +400,9 @@ TEST_F(Report, ThePageHoldsTheData) {
   const auto a = run("a", {"first", "cayley-sgd", "fashion-mnist", "finished", 20, 8.0});
   const auto b = run("b", {"second", "sgd", "fashion-mnist", "interrupted", 12, 9.5});
   const auto page = render({a, b});
-  EXPECT_SAYS(page, "<span class=\"who\">first</span> ends at <strong>");
-  EXPECT_SAYS(page, "test error on Fashion-MNIST");
+  EXPECT_SAYS(
+      page,
+      "</strong> is the lowest last test error on Fashion-MNIST, of the run <span class=\"who\">first<");
   EXPECT_SAYS(page, "<table class=\"results\">");
   EXPECT_SAYS(page, "<table class=\"settings\">");
   EXPECT_SAYS(page, "Cayley SGD");
