@@ -23,6 +23,19 @@ void say(const std::string& line) {
   std::fflush(stderr);
 }
 
+namespace {
+
+/// The numbers of seeds that are taken where none is given: "1; 5 for theorem1".
+std::string usual_seeds() {
+  std::string text = "1";
+  for (const auto& experiment : paper::experiments()) {
+    if (experiment.seeds != 1) text += fmt::format("; {} for {}", experiment.seeds, experiment.name);
+  }
+  return text;
+}
+
+}  // namespace
+
 void add_paper(CLI::App& app, const Context& context) {
   auto* command = app.add_subcommand(
       "paper", "the paper's tables, figures and theorems: runs what is missing, prints ours beside theirs");
@@ -31,7 +44,7 @@ void add_paper(CLI::App& app, const Context& context) {
   for (const auto& experiment : paper::experiments()) names += ", " + experiment.name;
   command->add_option("NAME", options->name, names)->required();
   command->add_option("--only", options->only, "ROW,COLUMN: these cells alone; either may be empty");
-  command->add_option("--seeds", options->seeds, "seeds 1 … N (default: 1; 5 for theorem1, 32 for theorem2)")
+  command->add_option("--seeds", options->seeds, "seeds 1 … N (default: " + usual_seeds() + ")")
       ->check(CLI::Range(1, 1000));
   command
       ->add_option(

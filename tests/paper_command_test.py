@@ -8,6 +8,7 @@ import glob
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -293,6 +294,26 @@ class Paper(CommandTest):
         self.paper("theorem1", "--seeds", "2", out="kept")
         _, cells = self.cells("theorem1", "--show", out="kept")
         self.assertEqual([len(cell["runs"]) for cell in cells.values()], [2] * 8)
+
+    def test_the_help_has_the_seeds_that_are_taken(self):
+        told = dict((name, int(seeds)) for seeds, name in
+                    re.findall(r"(\d+) for (theorem\d)", " ".join(self.run_command("paper", "--help").stdout.split())))
+        self.assertEqual(sorted(told), ["theorem1", "theorem2"])
+        # Theorem 1 is quick enough to be computed with what it takes by itself.
+        result, cells = self.cells("theorem1", out="usual")
+        self.assertEqual({run["provenance"]["seeds"] for cell in cells.values() for run in cell["runs"]},
+                         {told["theorem1"]})
+        self.assertEqual(told["theorem2"], 256)
+
+    def test_odd_bytes_in_a_command_stop_no_output(self):
+        odd = os.fsencode(self.root) + b"/odd\xff"
+        words = [os.fsencode(word) for word in (STIEFEL, "paper", "theorem1", "--seeds", "2", "--format", "json", "--out")]
+        done = subprocess.run([*words, odd], capture_output=True, env=self.env, cwd=self.root)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout.decode("utf-8"))["experiment"], "theorem1")
+        kept, = glob.glob(odd + b"/full/theorem1.json")
+        with open(kept, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["experiment"], "theorem1")
 
     def test_errors_name_the_remedy(self):
         with open(self.root + "/afile", "w", encoding="utf-8"):

@@ -20,6 +20,8 @@
 // is measured after the rounding. Everything that is stored as halves is scaled by powers of two, so that
 // nothing overflows and nothing that matters is lost below.
 //
+// After the places of the matrices are written to the device, each line is one launch:
+//
 //   1  M ← decay·M + gain·G, not yet written; H₁, H₂, M₁ of it; sums of squares of rows
 //   2  H₁H₁ᵀ, H₂H₁ᵀ, M₁H₁ᵀ
 //   3  E, with its diagonal from the sums of squares; Σ = ½(S + Sᵀ), S = x Mᵀ; then, from ‖G‖ and ‖E‖,
