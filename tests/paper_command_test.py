@@ -178,6 +178,32 @@ class Paper(CommandTest):
         _, cells = self.cells("table1", "--only", ",vgg-13", out="shared")
         self.assertEqual(len(cells["sgd", "vgg-13"]["runs"]), 1)
 
+    def wait_until(self, holds, what):
+        """Waits for a state, however long a busy machine takes to reach it; the bound is only for one that never comes."""
+        until = time.time() + 600
+        while not holds():
+            self.assertLess(time.time(), until, f"in vain: {what}")
+            time.sleep(0.01)
+
+    def start_two_jobs(self, out):
+        """`paper table3 --jobs 2` once both of its processes are at a run, and the worker's log. A process that has named
+        its run handles signals; one that has only written something, a warning of LibTorch's say, may not yet."""
+        words = [STIEFEL, "paper", "table3", "--scale", "smoke", "--out", out, "--device", "cpu", "--jobs", "2"]
+        errors = f"{self.root}/{out}.err"
+        log = f"{self.root}/{out}/smoke/worker-1.log"
+        with open(errors, "w", encoding="utf-8") as file:
+            child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.PIPE, stderr=file, text=True)
+
+        def is_at_a_run(path):
+            return os.path.exists(path) and re.search(r"(?m)^run \d+ of \d+: .*\(smoke\)", read_text(path))
+
+        def both_are():
+            self.assertIsNone(child.poll(), read_text(errors))
+            return is_at_a_run(errors) and is_at_a_run(log)
+
+        self.wait_until(both_are, "both processes are at a run")
+        return child, log
+
     def test_jobs_run_at_once_and_stop_together(self):
         _, cells = self.cells("table1", "--only", ",vgg-13", "--jobs", "3", "--threads", "1", out="jobs")
         self.assertEqual([len(cell["runs"]) for cell in cells.values()], [1] * 4)
@@ -197,31 +223,19 @@ class Paper(CommandTest):
         done = self.paper("table1", "--only", ",vgg-13", "--jobs", "2", out="part", status=1)
         self.assertRegex(done.stderr, "cannot be made|worker-1.log")
         # A signal reaches the workers too.
-        words = [STIEFEL, "paper", "table3", "--scale", "smoke", "--out", "stop", "--device", "cpu", "--jobs", "2"]
-        child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 text=True)
-        until = time.time() + 60
-        log = self.root + "/stop/smoke/worker-1.log"
-        while not (os.path.exists(log) and os.path.getsize(log)) and child.poll() is None and time.time() < until:
-            time.sleep(0.01)
+        child, log = self.start_two_jobs("stop")
         child.send_signal(signal.SIGTERM)
-        _, errors = child.communicate(timeout=60)
+        child.communicate()
+        errors = read_text(self.root + "/stop.err")
         self.assertEqual(child.returncode, 143, errors)
         self.assertIn("goes on from there", errors)
         self.assertIn("stopped by SIGTERM", read_text(log))
         # And where this one is killed outright, they do not go on alone, nor keep its output open.
         os.remove(log)
-        child = subprocess.Popen(words, env=self.env, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 text=True)
-        until = time.time() + 60
-        while not (os.path.exists(log) and os.path.getsize(log)) and child.poll() is None and time.time() < until:
-            time.sleep(0.01)
+        child, log = self.start_two_jobs("stop")
         child.kill()
-        child.communicate(timeout=60)
-        until = time.time() + 60
-        while "stopped by SIGTERM" not in read_text(log) and time.time() < until:
-            time.sleep(0.01)
-        self.assertIn("stopped by SIGTERM", read_text(log))
+        child.communicate()
+        self.wait_until(lambda: "stopped by SIGTERM" in read_text(log), "the worker has stopped")
 
     def test_the_other_tables(self):
         result, cells = self.cells("table3", out="rest")
