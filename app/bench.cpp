@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -55,6 +56,16 @@ struct Common {
   bool for_people() const { return format == "table" || format == "md"; }
 };
 
+/// Says which methods could not be measured; returns whether any of those shown could.
+bool say_failures(const std::vector<bench::Row>& rows, const std::vector<bench::Row>& shown) {
+  for (const auto& row : rows) {
+    if (!row.failure.empty()) {
+      fmt::print(stderr, "{} could not be measured: {}\n", row.method, row.failure);
+    }
+  }
+  return std::any_of(shown.begin(), shown.end(), [](const bench::Row& row) { return row.failure.empty(); });
+}
+
 void add_step(CLI::App& group) {
   auto* command = group.add_subcommand(
       "step",
@@ -107,7 +118,10 @@ void add_step(CLI::App& group) {
                  subject.weights.matrices(), subject.weights.weights(), device.str(), how,
                  options->repetitions);
     }
-    fmt::print("{}", bench::format_rows(bench::only(rows, common.methods), common.format));
+    const auto shown = bench::only(rows, common.methods);
+    fmt::print("{}", bench::format_rows(shown, common.format));
+    std::fflush(stdout);
+    if (!say_failures(rows, shown)) throw Exit{1};
   });
 }
 
@@ -122,7 +136,7 @@ void print_ratios(const std::vector<std::pair<std::string, std::vector<bench::Ro
     std::vector<std::string> cells{model, ""};
     for (const auto& row : rows) {
       if (row.method == "sgd") {
-        cells[1] = fmt::format("{:.3f}", row.median_ms);
+        cells[1] = std::isnan(row.median_ms) ? "–" : fmt::format("{:.3f}", row.median_ms);
       } else {
         cells.push_back(std::isnan(row.ratio_to_sgd) ? "–" : fmt::format("{:.3f}", row.ratio_to_sgd));
       }
@@ -177,6 +191,7 @@ void compare_networks(const EpochOptions& options) {
   config.threads = common.threads;
   config.step_precision = common.step_precision;
   std::vector<std::pair<std::string, std::vector<bench::Row>>> tables;
+  bool measured = false;
   for (const auto& model : options.models) {
     config.model = model;
     bench::Progress progress;
@@ -184,17 +199,22 @@ void compare_networks(const EpochOptions& options) {
                                            [&](const std::string& what) { progress.now(what); });
     progress.done();
     if (common.for_people()) {
+      int64_t steps_per_epoch = 0;
+      for (const auto& row : all) steps_per_epoch = std::max(steps_per_epoch, row.steps_per_epoch);
       fmt::print("{}{}", tables.empty() ? "" : "\n",
-                 epoch_heading(config, device, options.steps, all.front().steps_per_epoch));
+                 epoch_heading(config, device, options.steps, steps_per_epoch));
     }
-    fmt::print("{}", bench::format_rows(bench::only(all, common.methods), common.format));
+    const auto shown = bench::only(all, common.methods);
+    fmt::print("{}", bench::format_rows(shown, common.format));
     std::fflush(stdout);
+    measured = say_failures(all, shown) || measured;
     tables.emplace_back(model, all);
   }
   if (tables.size() > 1) {
     fmt::print("\n");
     print_ratios(tables);
   }
+  if (!measured) throw Exit{1};
 }
 
 void add_epoch(CLI::App& group) {

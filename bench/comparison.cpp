@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <memory>
 
 #include "start.h"
+#include "train/message.h"
 #include "train/step_graph.h"
 #include "train/trainer.h"
 
@@ -128,60 +130,106 @@ class Lane {
   std::vector<double> replayed_;
 };
 
+void time_training(const Contender& contender, const train::Config& base, int64_t steps, Row& row) {
+  auto config = base;
+  contender.configure(config);
+  // What only some of the methods have.
+  if (config.optim != "cayley-sgd" && config.optim != "cayley-adam") config.step_precision = "auto";
+  if (config.precision == "bf16" && (config.is_parametrised() || config.normalisation != "batch")) {
+    row.lacks += row.lacks.empty() ? "bf16" : ", bf16";
+    return;
+  }
+  config.resolve();
+  train::Trainer trainer(config, {}, {});
+  trainer.time_steps(trainer.warm_up_steps());
+  summarise(trainer.time_steps(steps), row);
+  if (!trainer.graph().reason().empty()) row.lacks += row.lacks.empty() ? "a CUDA graph" : ", a CUDA graph";
+  if (contender.constrained) {
+    const auto defects = trainer.measure_defects();
+    if (!defects.empty()) row.defect = *std::max_element(defects.begin(), defects.end());
+  }
+  row.steps_per_epoch = trainer.steps_per_epoch();
+}
+
+/// What is tried for each row: what fails is said there, and does not keep the others from being measured.
+class Attempts {
+ public:
+  explicit Attempts(std::vector<Row>& rows) : rows_(rows) {}
+
+  template <class Work>
+  bool make(size_t row, Work work) {
+    try {
+      work();
+      return true;
+    } catch (const std::exception& error) {
+      if (!first_) first_ = std::current_exception();
+      rows_[row] = without_numbers(rows_[row], one_line(train::message_of(error)));
+      return false;
+    }
+  }
+
+  /// Fills the ratios; throws the first error where there is nothing else.
+  void finish() {
+    const auto failed = [](const Row& row) { return !row.failure.empty(); };
+    if (first_ && std::all_of(rows_.begin(), rows_.end(), failed)) std::rethrow_exception(first_);
+    fill_ratios(rows_);
+  }
+
+ private:
+  static Row without_numbers(const Row& old, const std::string& failure) {
+    Row row;
+    row.method = old.method;
+    row.operations = old.operations;
+    row.failure = failure;
+    return row;
+  }
+
+  static std::string one_line(std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text.empty() ? "it says nothing" : text;
+  }
+
+  std::vector<Row>& rows_;
+  std::exception_ptr first_;
+};
+
 }  // namespace
 
 std::vector<Row> compare_steps(const std::vector<Contender>& contenders, const Subject& subject,
                                const at::Device& device, int64_t repetitions,
                                const std::function<void(const std::string&)>& progress) {
-  std::vector<std::unique_ptr<Lane>> lanes;
-  for (const auto& contender : contenders) {
-    progress(contender.name + ": starting");
-    lanes.push_back(std::make_unique<Lane>(contender, subject, device));
+  std::vector<Row> rows;
+  for (const auto& contender : contenders) rows.push_back(row_of(contender));
+  Attempts attempts(rows);
+  std::vector<std::unique_ptr<Lane>> lanes(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    progress(contenders[i].name + ": starting");
+    attempts.make(i, [&] { lanes[i] = std::make_unique<Lane>(contenders[i], subject, device); });
   }
   for (int64_t turn = 0; turn < repetitions; ++turn) {
-    for (size_t i = 0; i < lanes.size(); ++i) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (!lanes[i]) continue;
       progress(fmt::format("{}: {} of {}", contenders[i].name, turn + 1, repetitions));
-      lanes[i]->turn();
+      if (!attempts.make(i, [&] { lanes[i]->turn(); })) lanes[i].reset();  // the others need its memory
     }
   }
-  std::vector<Row> rows;
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    auto row = row_of(contenders[i]);
-    lanes[i]->report(row, contenders[i].constrained);
-    rows.push_back(row);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (lanes[i]) attempts.make(i, [&] { lanes[i]->report(rows[i], contenders[i].constrained); });
   }
-  fill_ratios(rows);
+  attempts.finish();
   return rows;
 }
 
 std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const train::Config& base,
                                 int64_t steps, const std::function<void(const std::string&)>& progress) {
   std::vector<Row> rows;
-  for (const auto& contender : contenders) {
-    progress(base.model + ", " + contender.name);
-    auto row = row_of(contender);
-    auto config = base;
-    contender.configure(config);
-    // What only some of the methods have.
-    if (config.optim != "cayley-sgd" && config.optim != "cayley-adam") config.step_precision = "auto";
-    if (config.precision == "bf16" && (config.is_parametrised() || config.normalisation != "batch")) {
-      row.lacks += row.lacks.empty() ? "bf16" : ", bf16";
-      rows.push_back(row);
-      continue;
-    }
-    config.resolve();
-    train::Trainer trainer(config, {}, {});
-    trainer.time_steps(trainer.warm_up_steps());
-    summarise(trainer.time_steps(steps), row);
-    if (!trainer.graph().reason().empty()) row.lacks += row.lacks.empty() ? "a CUDA graph" : ", a CUDA graph";
-    if (contender.constrained) {
-      const auto defects = trainer.measure_defects();
-      if (!defects.empty()) row.defect = *std::max_element(defects.begin(), defects.end());
-    }
-    row.steps_per_epoch = trainer.steps_per_epoch();
-    rows.push_back(row);
+  for (const auto& contender : contenders) rows.push_back(row_of(contender));
+  Attempts attempts(rows);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    progress(base.model + ", " + contenders[i].name);
+    attempts.make(i, [&] { time_training(contenders[i], base, steps, rows[i]); });
   }
-  fill_ratios(rows);
+  attempts.finish();
   return rows;
 }
 

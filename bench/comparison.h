@@ -26,6 +26,7 @@ struct Row {
   std::string operations;
   std::string lacks;
   int64_t steps_per_epoch = 0;  ///< of whole training steps; 0 for the step alone
+  std::string failure;          ///< why it could not be measured; empty where it was
 };
 
 /// Median and interquartile range, from seconds to milliseconds.
@@ -42,12 +43,15 @@ constexpr int64_t kStepsPerGraph = 16;
 /// On a GPU the times are those of a CUDA graph that holds kStepsPerGraph steps, each by gradients of its
 /// own, and `eager_ms` is a step's alone; a method that cannot be captured has the latter in both places and
 /// says so.
+///
+/// A method that throws (a shape that it cannot do, no memory left) has a row without numbers that says why,
+/// and the others are measured. Where none could be, the first error is thrown.
 std::vector<Row> compare_steps(const std::vector<Contender>& contenders, const Subject& subject,
                                const at::Device& device, int64_t repetitions,
                                const std::function<void(const std::string&)>& progress);
 
 /// The same for whole training steps, `steps` of them after those to warm up, one contender after the other.
-/// On a GPU they are replays of the trainer's graph, where it has one.
+/// On a GPU they are replays of the trainer's graph, where it has one. What fails is a row too.
 std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const train::Config& base,
                                 int64_t steps, const std::function<void(const std::string&)>& progress);
 

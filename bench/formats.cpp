@@ -31,6 +31,24 @@ bool has_eager(const std::vector<Row>& rows) {
   return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !std::isnan(row.eager_ms); });
 }
 
+bool has_failures(const std::vector<Row>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.failure.empty(); });
+}
+
+/// A text as a field of CSV.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
+/// A text as a cell of Markdown.
+std::string in_markdown(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
 std::vector<std::string> header(bool eager) {
   std::vector<std::string> names{"method", "ms", "spread"};
   if (eager) names.push_back("eager ms");
@@ -42,7 +60,7 @@ std::vector<std::string> cells(const Row& row, bool eager) {
   std::vector<std::string> all{row.method, milliseconds(row.median_ms), milliseconds(row.spread_ms)};
   if (eager) all.push_back(milliseconds(row.eager_ms));
   for (auto& cell : {ratio(row.ratio_to_sgd), ratio(row.ratio_to_cayley_sgd), defect(row.defect),
-                     row.operations, row.lacks}) {
+                     row.operations, row.failure.empty() ? row.lacks : "failed: " + row.failure}) {
     all.push_back(cell);
   }
   return all;
@@ -61,23 +79,28 @@ std::string as_markdown(const std::vector<Row>& rows) {
   const bool eager = has_eager(rows);
   auto text = fmt::format("| {} |\n|---|{}---:|---:|---:|---:|---:|---|---|\n",
                           fmt::join(header(eager), " | "), eager ? "---:|" : "");
-  for (const auto& row : rows) text += fmt::format("| {} |\n", fmt::join(cells(row, eager), " | "));
+  for (const auto& row : rows) {
+    auto all = cells(row, eager);
+    for (auto& cell : all) cell = in_markdown(cell);
+    text += fmt::format("| {} |\n", fmt::join(all, " | "));
+  }
   return text;
 }
 
 std::string as_csv(const std::vector<Row>& rows) {
   const bool eager = has_eager(rows);
+  const bool failures = has_failures(rows);
   std::string text = fmt::format(
-      "method,median_ms,spread_ms,ratio_to_sgd,ratio_to_cayley_sgd,defect,operations,lacks,steps_per_epoch{}"
-      "\n",
-      eager ? ",eager_ms" : "");
+      "method,median_ms,spread_ms,ratio_to_sgd,ratio_to_cayley_sgd,defect,operations,lacks,steps_per_epoch{}{"
+      "}\n",
+      eager ? ",eager_ms" : "", failures ? ",failure" : "");
   const auto number = [](double value) { return std::isnan(value) ? "" : fmt::format("{}", value); };
   for (const auto& row : rows) {
-    text += fmt::format("{},{},{},{},{},{},\"{}\",\"{}\",{}{}\n", row.method, number(row.median_ms),
+    text += fmt::format("{},{},{},{},{},{},\"{}\",\"{}\",{}{}{}\n", row.method, number(row.median_ms),
                         number(row.spread_ms), number(row.ratio_to_sgd), number(row.ratio_to_cayley_sgd),
                         number(row.defect), row.operations, row.lacks,
                         row.steps_per_epoch > 0 ? std::to_string(row.steps_per_epoch) : "",
-                        eager ? "," + number(row.eager_ms) : "");
+                        eager ? "," + number(row.eager_ms) : "", failures ? "," + quoted(row.failure) : "");
   }
   return text;
 }
@@ -98,9 +121,10 @@ std::string as_json(const std::vector<Row>& rows) {
                                {"lacks", row.lacks}};
     if (!std::isnan(row.eager_ms)) one["eager_ms"] = row.eager_ms;
     if (row.steps_per_epoch > 0) one["steps_per_epoch"] = row.steps_per_epoch;
+    if (!row.failure.empty()) one["failure"] = row.failure;
     all.push_back(one);
   }
-  return all.dump(2) + "\n";
+  return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ struct Start {
   double generator = 0;  ///< ‖W‖_F of one gradient
 
   /// The rate at which ‖W‖_F of the momentum turns by kTurn; `growth` is the momentum's length over a
-  /// gradient's.
-  double rate(double growth) const { return kTurn / (growth * generator); }
+  /// gradient's. A 1×1 matrix has nowhere to turn: any rate will do.
+  double rate(double growth) const { return generator > 0 ? kTurn / (growth * generator) : kTurn; }
 };
 
 /// One start serves all weights of a shape and all methods: their gradients differ from the first step on.

@@ -35,9 +35,12 @@ void add_case(const std::string& name, bool few, const std::function<void(benchm
     progress.now(name);
     try {
       body(state);
-    } catch (const c10::Error& error) {
-      std::cerr << "\n" << name << " failed: " << error.what_without_backtrace() << "\n";
-      state.SkipWithError(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      // LibTorch's message without the addresses that it adds.
+      const auto* torch = dynamic_cast<const c10::Error*>(&error);
+      const std::string why = torch ? torch->what_without_backtrace() : error.what();
+      std::cerr << "\n" << name << " failed: " << why << "\n";
+      state.SkipWithError(why.c_str());
     }
   });
   added->UseManualTime()->Unit(benchmark::kMillisecond);
