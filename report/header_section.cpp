@@ -26,7 +26,7 @@ std::string headline(const Content& content) {
         "<strong>" + format_percent(content.summaries[best].last_test_error) + "</strong>";
     const std::string where = data.empty() ? "" : " on " + escape_html(data);
     if (content.single()) return who + verb(content.runs[best]) + error + " test error" + where;
-    return error + " is the lowest last test error" + where + ", of the run " + who;
+    return "Lowest last test error" + where + ": " + error + ", " + who;
   }
   std::set<std::string> names;
   for (const auto& run : content.runs) names.insert(run.data);

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "data/dataset.h"
+#include "data_support.h"
 #include "files/files.h"
 #include "paper/figure_svg.h"
 #include "paper/formats.h"
@@ -445,6 +446,28 @@ TEST_F(Folder, SmokeDataIsTheBeginningOfTheSet) {
   EXPECT_EQ(little.test.labels.size(0), 512);
   EXPECT_TRUE(little.test.pixels.equal(whole.test.pixels.slice(0, 0, 512)));
   EXPECT_TRUE(little.train.labels.slice(0, 409, 818).equal(whole.train.labels.slice(0, 600, 1009)));
+}
+
+TEST_F(Folder, SmokeDataOfAHeaderThatLiesIsAnErrorBeforeMemoryIsTaken) {
+  support::write_set("mnist", folder_ / "mnist", 4);
+  auto bytes = support::idx_images(4);
+  bytes.replace(8, 4, support::big_endian(int64_t{1} << 31));
+  bytes.replace(12, 4, support::big_endian(int64_t{1} << 31));
+  support::write(folder_ / "mnist" / "train-images-idx3-ubyte", bytes);
+  EXPECT_MESSAGE(provide_smoke_data("mnist", folder_, folder_ / "little"),
+                 "train-images-idx3-ubyte: byte 8: expected 28 pixels, found 2147483648");
+}
+
+TEST_F(Folder, HalfASetInANamedFolderIsNotReplacedByAnother) {
+  const auto recipe = image_recipe("so", "cifar10", "wrn-28-10");
+  Circumstances here;
+  here.data_dir = folder_.string();
+  support::write_set("mnist", folder_ / "mnist", 4);
+  EXPECT_EQ(run_spec(recipe, Scale::kSmoke, 1, here).config.data, "mnist");  // it stands in
+  support::write_set("cifar10", folder_ / "cifar10", 4);
+  EXPECT_EQ(run_spec(recipe, Scale::kSmoke, 1, here).config.data, "cifar10");
+  fs::remove(folder_ / "cifar10" / "test_batch.bin");
+  EXPECT_EQ(run_spec(recipe, Scale::kSmoke, 1, here).config.data, "cifar10");
 }
 
 TEST(Theorems, TheFirstIsBorneOut) {

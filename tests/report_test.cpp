@@ -400,9 +400,8 @@ TEST_F(Report, ThePageHoldsTheData) {
   const auto a = run("a", {"first", "cayley-sgd", "fashion-mnist", "finished", 20, 8.0});
   const auto b = run("b", {"second", "sgd", "fashion-mnist", "interrupted", 12, 9.5});
   const auto page = render({a, b});
-  EXPECT_SAYS(
-      page,
-      "</strong> is the lowest last test error on Fashion-MNIST, of the run <span class=\"who\">first<");
+  EXPECT_SAYS(page, "Lowest last test error on Fashion-MNIST: <strong>");
+  EXPECT_SAYS(page, "</strong>, <span class=\"who\">first</span>");
   EXPECT_SAYS(page, "<table class=\"results\">");
   EXPECT_SAYS(page, "<table class=\"settings\">");
   EXPECT_SAYS(page, "Cayley SGD");
