@@ -149,6 +149,30 @@ TEST_F(Browser, TheSwitchesWork) {
                                       "sorted:&lt; again:&lt; wide:false");
 }
 
+TEST_F(Browser, TheKeysStepThroughTheEpochsOfTheRates) {
+  if (!kLive) GTEST_SKIP() << "built without dygraphs";
+  // The rates of the first run: 0.1 up to epoch 6 of 20, then 0.02. A rate has two points an epoch.
+  const auto page = with_probe(stiefel::report::render({run("a", {"sgd", "sgd"})}), R"(
+    const plot = document.querySelector('#chart-rates .plot');
+    plot.focus();
+    const press = (key) => plot.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+    const tip = () => plot.querySelector('.tip');
+    const read = () => tip().querySelector('caption').textContent.replace(' ', '-') + '=' +
+      tip().querySelector('tbody td').textContent;
+    press('ArrowRight');
+    seen.push(read());
+    for (let i = 0; i < 5; i++) press('ArrowRight');
+    seen.push(read());
+    press('ArrowRight');
+    seen.push(read());
+    press('ArrowLeft');
+    seen.push(read());
+  )");
+  const auto result = visit(page);
+  EXPECT_EQ(result.console, "");
+  EXPECT_EQ(seen(result.dom), "epoch-1=0.1 epoch-6=0.1 epoch-7=0.02 epoch-6=0.1");
+}
+
 TEST_F(Browser, ZoomIsSharedAndCanBeReset) {
   if (!kLive) GTEST_SKIP() << "built without dygraphs";
   const auto page = with_probe(stiefel::report::render(three()), R"(
