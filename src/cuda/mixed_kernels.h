@@ -4,8 +4,8 @@
 
 #include "mixed_layout.h"
 
-/// The ten launches of a mixed step on its matrices, in the order in which they run (multiply_pieces twice);
-/// mixed_step.cu says what each computes.
+/// The eleven launches of a mixed step on its matrices, in the order in which they run (multiply_pieces
+/// twice); mixed_step.cu says what each computes.
 namespace stiefel::cuda {
 
 struct Context;

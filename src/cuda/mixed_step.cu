@@ -24,20 +24,19 @@
 //
 //   1  M ← decay·M + gain·G, not yet written; H₁, H₂, M₁ of it; sums of squares of rows
 //   2  H₁H₁ᵀ, H₂H₁ᵀ, M₁H₁ᵀ
-//   3  E, with its diagonal from the sums of squares; Σ = ½(S + Sᵀ), S = x Mᵀ; then, from ‖G‖ and ‖E‖,
-//   whether
-//      the matrix may move
-//   4  M ← M − Σ H₁, written; M₁ of it: from here on M₁ is the direction
-//   5  S = H₁M₁ᵀ, T = M₁M₁ᵀ
-//   6  Ω = ½(S − Sᵀ), Z = ½(S + Sᵀ)
-//   7  R = T − SᵀS, the Gram matrix of what M₁ has outside span x; T ← R − Ω², that of its tangent part;
+//   3  E, with its diagonal from the sums of squares; Σ = ½(S + Sᵀ), S = x Mᵀ
+//   4  from ‖G‖ and ‖E‖, whether the matrix may move; Cayley ADAM's v, k and r
+//   5  M ← M − Σ H₁, written; M₁ of it: from here on M₁ is the direction
+//   6  S = H₁M₁ᵀ, T = M₁M₁ᵀ
+//   7  Ω = ½(S − Sᵀ), Z = ½(S + Sᵀ)
+//   8  R = T − SᵀS, the Gram matrix of what M₁ has outside span x; T ← R − Ω², that of its tangent part;
 //      ‖W‖² = 2 tr T − ‖Ω‖², α = min(l, 2q/(‖W‖ + ε))
-//   8  ΩR, T², and what takes Z off
-//   9  F and C. With s = 2 the loop of the paper ends, in closed form, at
+//   9  ΩR, T², and what takes Z off
+//  10  F and C. With s = 2 the loop of the paper ends, in closed form, at
 //          C = τI + (τ²/2)Ω − (τ³/4)T,   F = −(τ²/2)R − (τ³/4)RΩ      (tall notation; here their transposes)
 //      and its iterate Y has YᵀY − I = V = −(τ⁴/4)A₄ + …, A₄ = XᵀW⁴X = T² − ΩRΩ, so P = −½V = (τ⁴/8)A₄ makes
 //      it orthonormal: F ← F + P − CZ − ½E, C ← C + τP
-//  10  x ← x + τM₁ + F H₁ + (C − τI) M₁
+//  11  x ← x + τM₁ + F H₁ + (C − τI) M₁
 
 namespace stiefel::cuda {
 
