@@ -20,6 +20,7 @@
 #include "train/network.h"
 #include "train/run_facts.h"
 #include "train/trainer.h"
+#include "train/unused_folder.h"
 
 namespace stiefel::app {
 
@@ -37,7 +38,7 @@ bool claim(const fs::path& folder) {
         fmt::format("{} holds a run already; go on with 'stiefel resume {}', or choose another --out",
                     folder.string(), folder.string()));
   }
-  if (fs::exists(folder) && !fs::is_empty(folder)) {
+  if (fs::exists(folder) && !train::is_unused(folder)) {
     throw std::runtime_error(fmt::format("{} is not empty; choose another --out", folder.string()));
   }
   std::error_code error;

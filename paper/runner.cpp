@@ -22,6 +22,7 @@
 #include "train/run_facts.h"
 #include "train/system.h"
 #include "train/trainer.h"
+#include "train/unused_folder.h"
 
 namespace stiefel::paper {
 
@@ -65,7 +66,7 @@ void look_around(std::vector<Job>& jobs) {
 
 /// A folder of that name must be new, or of this very run.
 void check_folder(const Job& job) {
-  if (job.state == Job::State::kInterrupted || fs::is_empty(job.folder)) return;
+  if (job.state == Job::State::kInterrupted || train::is_unused(job.folder)) return;
   const auto config = job.folder / "config.toml";
   std::vector<std::string> different{"not a run of this experiment"};
   if (fs::exists(config)) {

@@ -115,6 +115,40 @@ class Command(CommandTest):
         self.train("empty", "--batch", "900000", status=2)
         self.assertTrue(os.path.isdir(self.root + "/empty"))
 
+    def test_temporary_files_make_no_folder_unusable(self):
+        # Killed while it wrote its first file; a folder may have that name as well.
+        os.makedirs(self.root + "/begun")
+        write_text(self.root + "/begun/config.toml.tmp", "task = ")
+        os.makedirs(self.root + "/odd/config.toml.tmp")
+        for name in ("begun", "odd"):
+            self.train(name, epochs=1)
+        self.assertEqual(self.metrics("begun"), self.metrics("odd"))
+        for name in ("run.json", "metrics.jsonl", "best.ckpt", "model.safetensors"):
+            os.makedirs(f"{self.root}/odd/{name}.tmp")
+        config = read_text(self.root + "/odd/config.toml")
+        write_text(self.root + "/odd/config.toml", config.replace("epochs = 1", "epochs = 2"))
+        self.run_command("resume", "odd")
+        self.run_command("export", "odd")
+        os.makedirs(self.root + "/page.html.tmp")
+        self.run_command("report", "odd", "-o", "page.html")
+
+    def test_only_regular_files_are_replaced(self):
+        self.train("plain", epochs=1)
+        os.mkfifo(self.root + "/fifo")
+        self.assertIn("start the reader first", self.run_command("export", "plain", "-o", "fifo", status=1).stderr)
+        with subprocess.Popen(["cat", self.root + "/fifo"], stdout=subprocess.PIPE) as reader:
+            self.run_command("export", "plain", "-o", "fifo")
+            received = reader.stdout.read()
+        self.run_command("export", "plain", "-o", "file")
+        with open(self.root + "/file", "rb") as file:
+            self.assertEqual(received, file.read())
+        os.symlink("target.html", self.root + "/link.html")
+        self.run_command("report", "plain", "-o", "link.html")
+        self.assertTrue(os.path.islink(self.root + "/link.html"))
+        self.assertIn("<html", read_text(self.root + "/target.html"))
+        printed = self.run_command("report", "plain", "-o", "/dev/stdout").stdout
+        self.assertLess(printed.index("<html"), printed.index("open in a browser"))
+
     def test_a_folder_is_one_command_s(self):
         self.train("busy", epochs=1)
         os.makedirs(self.root + "/held")

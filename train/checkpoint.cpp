@@ -92,6 +92,23 @@ std::vector<fs::path> numbered(const fs::path& folder) {
   return all;
 }
 
+/// Removes what runs that were killed while they wrote a checkpoint have left: each may be hundreds of
+/// megabytes, and its name does not come again.
+void remove_unfinished(const fs::path& folder) {
+  const std::regex pattern("(step-\\d{9,}\\.ckpt).*\\.tmp");
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::smatch match;
+    const auto name = entry.path().filename().string();
+    if (std::regex_match(name, match, pattern) && entry.is_regular_file() &&
+        files::is_temporary(entry.path(), match[1])) {
+      left.push_back(entry.path());
+    }
+  }
+  std::error_code ignored;
+  for (const auto& path : left) fs::remove(path, ignored);
+}
+
 }  // namespace
 
 void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimisers, const Progress& progress,
@@ -110,6 +127,7 @@ void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimis
   files::write_pieces(path, file);
   const auto all = numbered(folder_);
   for (size_t i = 2; i < all.size(); ++i) fs::remove(all[i]);
+  remove_unfinished(folder_);
 }
 
 Checkpoints::Loaded read_checkpoint(const fs::path& path) {
