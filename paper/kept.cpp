@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "files/files.h"
+#include "files/json.h"
 
 namespace stiefel::paper {
 
@@ -73,7 +74,7 @@ void expect(const json& all, const char* name, const std::string& value) {
 }
 
 Results parse(const Experiment& experiment, Scale scale, const std::string& text) {
-  const auto all = json::parse(text);
+  const auto all = files::parse_json(text);
   expect(all, "experiment", experiment.name);
   expect(all, "scale", to_string(scale));
   const json kept = all.at("cells");

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "files/files.h"
+#include "files/json.h"
 
 namespace stiefel::paper {
 
@@ -21,10 +22,15 @@ namespace {
       fmt::format("{}: {}; restore it from a copy or move the run away", file.string(), what));
 }
 
-json parse(const std::string& text, const fs::path& file) {
-  auto parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) fail(file, "broken JSON");
-  return parsed;
+/// `lines_before` is how many lines of the file the text comes after.
+json parse(const std::string& text, const fs::path& file, size_t lines_before = 0) {
+  try {
+    auto parsed = files::parse_json(text);
+    if (parsed.is_object()) return parsed;
+  } catch (const files::JsonError& error) {
+    fail(file, fmt::format("line {}: {}", lines_before + error.line, error.reason));
+  }
+  fail(file, fmt::format("line {}: expected a JSON object", lines_before + 1));
 }
 
 /// What is read from a record later on is of the type that it is read as.
@@ -70,12 +76,13 @@ std::optional<RunRecord> read_run(const fs::path& folder) {
   const auto metrics = folder / "metrics.jsonl";
   if (fs::exists(metrics)) {
     std::istringstream lines(files::read(metrics));
-    for (std::string line; std::getline(lines, line);) {
+    size_t before = 0;
+    for (std::string line; std::getline(lines, line); ++before) {
       if (line.empty()) continue;
       try {
-        record.epochs.push_back(parse(line, metrics).get<train::EpochMetrics>());
+        record.epochs.push_back(parse(line, metrics, before).get<train::EpochMetrics>());
       } catch (const json::exception& error) {
-        fail(metrics, error.what());
+        fail(metrics, fmt::format("line {}: {}", before + 1, error.what()));
       }
     }
   }

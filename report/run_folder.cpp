@@ -1,12 +1,12 @@
 #include "report/run_folder.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "commits.h"
 #include "files/files.h"
+#include "files/json.h"
 #include "report/settings.h"
 
 namespace stiefel::report {
@@ -36,12 +36,10 @@ void read_facts(const fs::path& file, RunFolder& run) {
   const std::string content = files::read(file);
   Json json;
   try {
-    json = Json::parse(content);
-  } catch (const Json::parse_error& error) {
-    const auto end = content.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, content.size()));
-    const auto line = 1 + std::count(content.begin(), end, '\n');
-    fail(file, "line " + std::to_string(line) +
-                   ": broken JSON; restore the file from a copy, or leave this run out of the report");
+    json = files::parse_json(content);
+  } catch (const files::JsonError& error) {
+    fail(file, "line " + std::to_string(error.line) + ": " + error.reason +
+                   "; restore the file from a copy, or leave this run out of the report");
   }
   if (!json.is_object()) fail(file, "line 1: expected a JSON object; is this a run folder?");
   run.name = text(json, "name");
@@ -121,14 +119,15 @@ void read_metrics(const fs::path& file, RunFolder& run) {
     if (piece.find_first_not_of(" \t\r") == std::string::npos) continue;
     Json json;
     try {
-      json = Json::parse(piece);
-    } catch (const Json::parse_error& error) {
+      json = files::parse_json(piece);
+    } catch (const files::JsonError& error) {
       if (!whole) {
         run.warnings.push_back("metrics.jsonl, line " + std::to_string(line) +
                                " was cut short while it was written and is left out.");
         break;
       }
-      fail(file, "line " + std::to_string(line) + ": broken JSON at column " + std::to_string(error.byte) +
+      fail(file, "line " + std::to_string(line) + ": " + error.reason + " at column " +
+                     std::to_string(error.column) +
                      "; every line must be one whole object: mend or delete it");
     }
     append_epoch(run, line, read_epoch(file, line, json));

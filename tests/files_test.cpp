@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "files/json.h"
 #include "scratch.h"
 
 // Whole files: what is written is all there or the old one is, and nothing but a regular file is replaced.
@@ -190,6 +191,35 @@ TEST_F(Files, OnlyRegularFilesAreRead) {
   EXPECT_SAYS(error_of([&] { files::read("/dev/zero"); }), "is a device");
   EXPECT_SAYS(error_of([&] { files::read(path("none")); }), "none: cannot be opened: No such file");
   EXPECT_EQ(files::read_stream("/dev/null"), "");
+}
+
+TEST(Json, SaysWhatIsWrongAndWhere) {
+  const auto error_in = [](const std::string& text) -> std::string {
+    try {
+      files::parse_json(text);
+    } catch (const files::JsonError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error_in("{\"a\": [1, -2.5e3, \"]}\\\"[\"], \"b\": {}}"), "");
+  EXPECT_EQ(files::parse_json("[[1], 2]").at(0).at(0), 1);
+  EXPECT_SAYS(error_in("{\"a\": 1,\n\n oops}"), "line 3, column 2: broken JSON");
+  EXPECT_SAYS(error_in(""), "line 1, column 1: broken JSON");
+  EXPECT_SAYS(error_in("{\"a\":\n1e999}"), "line 2, column 5: the number 1e999 is too large");
+  for (const auto& [open, close] : {std::pair("[", "]"), std::pair("{\"a\":", "}")}) {
+    const auto nested = [&, open = open, close = close](int depth) {
+      std::string text;
+      for (int i = 0; i < depth; ++i) text += open;
+      text += "1";
+      for (int i = 0; i < depth; ++i) text += close;
+      return text;
+    };
+    EXPECT_EQ(error_in(nested(100)), "");
+    EXPECT_SAYS(error_in("\n" + nested(101)), "line 2, column");
+    EXPECT_SAYS(error_in(nested(1000000)), "nested more than 100 deep");
+  }
+  EXPECT_SAYS(error_in(std::string(1000000, '[')), "nested more than 100 deep");
 }
 
 TEST(TemporaryNames, AreThoseThatAreWritten) {

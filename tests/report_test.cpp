@@ -137,6 +137,32 @@ TEST_F(Report, DamagedFilesAreNamedWithTheirLine) {
   EXPECT_SAYS(read_error(path("a")), "line 1: expected a JSON object");
 }
 
+TEST_F(Report, WhatAParserCannotTakeIsNamedWithItsLine) {
+  run("a");
+  const auto facts = slurp(path("a/run.json"));
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  samples::write(path("a/run.json"), "{\n\"seed\":" + deep + "}");
+  EXPECT_SAYS(read_error(path("a")), "run.json: line 2: nested more than 100 deep; restore the file");
+  samples::write(path("a/run.json"), "{\n\"seconds\": 1e999}");
+  EXPECT_SAYS(read_error(path("a")), "run.json: line 2: the number 1e999 is too large; restore the file");
+  samples::write(path("a/run.json"), facts);
+  samples::write(path("a/metrics.jsonl"), "{\"epoch\":1}\n{\"epoch\":2,\"test_error\":" + deep + "}\n");
+  EXPECT_SAYS(read_error(path("a")), "metrics.jsonl: line 2: nested more than 100 deep");
+  samples::write(path("a/metrics.jsonl"), "{\"epoch\":1}\n{\"epoch\":2,\"test_error\":1e999}\n");
+  EXPECT_SAYS(read_error(path("a")), "metrics.jsonl: line 2: the number 1e999 is too large");
+  EXPECT_SAYS(read_error(path("a")), "mend or delete it");
+}
+
+TEST_F(Report, WhatIsNoRegularFileIsRefusedAtOnce) {
+  for (const std::string name : {"run.json", "config.toml", "metrics.jsonl"}) {
+    const auto folder = "of-" + name;
+    run(folder);
+    fs::remove(path(folder) / name);
+    ASSERT_EQ(mkfifo((path(folder) / name).c_str(), 0600), 0);
+    EXPECT_SAYS(read_error(path(folder)), name + ": is a fifo, where a regular file should be");
+  }
+}
+
 TEST_F(Report, NoEpochYet) {
   run("a");
   samples::write(path("a/metrics.jsonl"), "");

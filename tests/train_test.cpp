@@ -64,6 +64,9 @@ TEST(Config, BadFilesNameTheKey) {
     return error_of([&] { config_from_toml(text, "my.toml"); });
   };
   EXPECT_NE(read("epoch = 3\n").find("my.toml: no option is called 'epoch'"), std::string::npos);
+  std::string nested = "seed = 1\n[a";
+  for (int i = 0; i < 2000; ++i) nested += ".a";
+  EXPECT_NE(read(nested + "]\n").find("my.toml: line 2: sections nested"), std::string::npos);
   EXPECT_NE(read("epochs = many\n").find("epochs = many: expected a whole number"), std::string::npos);
   EXPECT_NE(read("momentum = \"0.9x\"\n").find("expected a number"), std::string::npos);
   EXPECT_NE(read("exact = 3\n").find("true or false"), std::string::npos);

@@ -217,6 +217,24 @@ void resolve_device(Config& config, const Method& method) {
   }
 }
 
+/// CLI11 keeps the whole path of every section that it enters and leaves, so that one line of thousands of
+/// them takes all memory. We have no sections.
+void refuse_nested_sections(const std::string& text, const std::string& source) {
+  constexpr auto kMost = 10;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const auto first = line.find_first_not_of(" \t");
+    if (first == std::string::npos || line[first] != '[') continue;
+    if (std::count(line.begin(), line.end(), '.') > kMost) {
+      throw std::invalid_argument(fmt::format(
+          "{}: line {}: sections nested more than {} deep; a config has `name = value` lines only", source,
+          number, kMost));
+    }
+  }
+}
+
 }  // namespace
 
 std::string Config::task_name() const {
@@ -298,6 +316,7 @@ std::string to_toml(const Config& config) {
 
 Config config_from_toml(const std::string& text, const std::string& source) {
   Config config;
+  refuse_nested_sections(text, source);
   std::istringstream stream(text);
   std::vector<CLI::ConfigItem> items;
   try {

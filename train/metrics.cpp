@@ -36,10 +36,12 @@ void put(nlohmann::json& json, const char* name, const std::optional<double>& va
   if (value) json[name] = *value;
 }
 
-template <class T>
-void take(const nlohmann::json& json, const char* name, T& value) {
+void take(const nlohmann::json& json, const char* name, int64_t& value) {
+  if (json.contains(name)) value = json[name].get<int64_t>();
+}
+void take(const nlohmann::json& json, const char* name, double& value) {
   // A loss that is not finite is null in JSON.
-  if (json.contains(name)) value = json[name].is_null() ? static_cast<T>(NAN) : json[name].get<T>();
+  if (json.contains(name)) value = json[name].is_null() ? NAN : json[name].get<double>();
 }
 void take(const nlohmann::json& json, const char* name, std::optional<double>& value) {
   if (json.contains(name)) value = json[name].is_null() ? NAN : json[name].get<double>();
