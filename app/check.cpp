@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "run_model.h"
+#include "standard_streams.h"
 #include "train/orthonormality.h"
 
 namespace stiefel::app {
@@ -39,8 +40,8 @@ void add_check(CLI::App& app) {
                  weight.defect, bad ? "  above the tolerance" : "");
     }
     if (above > 0) {
-      fmt::print(stderr, "{} of {} weights are off the manifold by more than {}\n", above, weights.size(),
-                 options->tolerance);
+      say(fmt::format("{} of {} weights are off the manifold by more than {}", above, weights.size(),
+                      options->tolerance));
       throw Exit{1};
     }
     fmt::print("all {} are orthonormal to {}\n", weights.size(), options->tolerance);

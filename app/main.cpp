@@ -1,8 +1,3 @@
-#include <fmt/format.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -10,11 +5,13 @@
 
 #include "bad_words.h"
 #include "command.h"
+#include "standard_streams.h"
 #include "train/message.h"
 #include "train/system.h"
 
 int main(int argc, char** argv) {
   using namespace stiefel::app;
+  open_missing_streams();
   CLI::App app("Training with orthonormal weights: Cayley SGD and Cayley ADAM on the Stiefel manifold.",
                "stiefel");
   app.set_version_flag("--version", std::string("stiefel ") +
@@ -37,25 +34,24 @@ int main(int argc, char** argv) {
   add_paper(app, context);
   add_info(app);
   if (argc < 2) {
-    fmt::print(stderr, "{}", app.help());
+    say(app.help());
     return 2;
   }
   try {
     app.parse(argc, argv);
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
-    fmt::print(stderr, "stiefel: the output cannot be written: {}\n", std::strerror(errno));
+    return finish_output(0);
   } catch (const CLI::ParseError& error) {
     // --help and --version come this way too.
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "stiefel: {}\n", explain(app, error, {argv + 1, argv + argc}));
+    if (error.get_exit_code() == 0) return finish_output(app.exit(error));
+    say("stiefel: " + explain(app, error, {argv + 1, argv + argc}));
     return 2;
   } catch (const Exit& exit) {
-    return exit.status;
+    return finish_output(exit.status);
   } catch (const std::invalid_argument& error) {
-    fmt::print(stderr, "stiefel: {}\n", error.what());
+    say(std::string("stiefel: ") + error.what());
     return 2;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "stiefel: {}\n", stiefel::train::message_of(error));
+    say("stiefel: " + stiefel::train::message_of(error));
   }
   return 1;
 }

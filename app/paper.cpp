@@ -18,11 +18,6 @@ namespace stiefel::app {
 
 namespace fs = std::filesystem;
 
-void say(const std::string& line) {
-  fmt::print(stderr, "{}\n", line);
-  std::fflush(stderr);
-}
-
 namespace {
 
 /// The numbers of seeds that are taken where none is given: "1; 5 for theorem1".

@@ -1,10 +1,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <stdio_ext.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -23,6 +23,7 @@
 #include "paper/runner.h"
 #include "paper/workers.h"
 #include "paper_parts.h"
+#include "standard_streams.h"
 #include "threads.h"
 #include "train/display.h"
 #include "train/interrupt.h"
@@ -36,20 +37,26 @@ namespace {
 /// While it lives, what is printed goes to the error stream, so that a run's lines do not mix with results.
 class PrintsAside {
  public:
-  PrintsAside() : kept_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)) { turn(STDERR_FILENO); }
+  PrintsAside() : kept_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)) {
+    turn(STDERR_FILENO);
+    failed_ = std::ferror(stdout) != 0;
+  }
   ~PrintsAside() {
     turn(kept_);
     close(kept_);
+    if (!failed_) std::clearerr(stdout);  // the error stream's failures are not the output's
   }
   PrintsAside(const PrintsAside&) = delete;
   PrintsAside& operator=(const PrintsAside&) = delete;
 
  private:
   static void turn(int to) {
-    std::fflush(stdout);
+    // What could not be written must not go where the next lines go.
+    if (std::fflush(stdout) != 0) __fpurge(stdout);
     dup2(to, STDOUT_FILENO);
   }
   int kept_;
+  bool failed_ = false;
 };
 
 void show_plan(const std::vector<paper::Job>& jobs, int64_t at_once, paper::Scale scale) {
@@ -114,8 +121,7 @@ std::vector<std::string> run_missing(const std::vector<paper::Cell>& cells, int6
       paper::run_jobs(jobs, options.jobs, options.out, scale, recorded_command(options, context), say);
   if (workers) outcome.signal = workers->finish(outcome.signal, say);
   if (outcome.signal == 0) return outcome.failed;
-  say(fmt::format("stopped by {}; the same command goes on from there",
-                  outcome.signal == SIGINT ? "Ctrl-C" : "SIGTERM"));
+  say(fmt::format("stopped by {}; the same command goes on from there", train::signal_name(outcome.signal)));
   throw Exit{128 + outcome.signal};
 }
 

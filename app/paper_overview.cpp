@@ -9,6 +9,7 @@
 #include "paper/plan.h"
 #include "paper/registry.h"
 #include "paper_parts.h"
+#include "standard_streams.h"
 
 namespace stiefel::app {
 

@@ -24,9 +24,6 @@ struct PaperOptions {
   paper::Circumstances circumstances;
 };
 
-/// A line on the error stream, at once.
-void say(const std::string& line);
-
 /// All experiments, and what of them is there.
 void list_experiments(const PaperOptions& options);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "files/files.h"
+#include "standard_streams.h"
 #include "train/network.h"
 
 namespace stiefel::app {
@@ -19,7 +20,7 @@ OpenRun open_run(const std::filesystem::path& folder, bool last) {
   std::string complaint;
   const train::Checkpoints checkpoints(folder);
   auto loaded = last ? checkpoints.newest(complaint) : checkpoints.best(complaint);
-  if (!complaint.empty()) fmt::print(stderr, "{}", complaint);
+  if (!complaint.empty()) say(complaint);
   if (!loaded)
     throw std::runtime_error(
         fmt::format("{} has no checkpoint that can be read, so its network is not there; `stiefel report` "

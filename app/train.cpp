@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -14,9 +13,11 @@
 #include "files/files.h"
 #include "files/folder_lock.h"
 #include "run_model.h"
+#include "standard_streams.h"
 #include "threads.h"
 #include "train/display.h"
 #include "train/housekeeping.h"
+#include "train/interrupt.h"
 #include "train/network.h"
 #include "train/run_facts.h"
 #include "train/trainer.h"
@@ -76,8 +77,8 @@ void describe(train::Trainer& trainer, const train::Config& config, const fs::pa
 void finish(train::Trainer& trainer, const fs::path& folder) {
   const auto outcome = trainer.run();
   if (outcome.signal != 0) {
-    fmt::print(stderr, "stopped by {}; go on with: stiefel resume {}\n",
-               outcome.signal == SIGINT ? "Ctrl-C" : "SIGTERM", folder.string());
+    say(fmt::format("stopped by {}; go on with: stiefel resume {}", train::signal_name(outcome.signal),
+                    folder.string()));
     throw Exit{128 + outcome.signal};
   }
   if (outcome.best_epoch) fmt::print("no epoch bettered epoch {}: stopping early\n", *outcome.best_epoch);
@@ -130,7 +131,7 @@ void add_resume(CLI::App& app, const Context& context) {
     const bool finished = train::says_finished(folder);
     std::string complaint;
     const auto loaded = train::Checkpoints(folder).newest(complaint);
-    if (!complaint.empty()) fmt::print(stderr, "{}", complaint);
+    if (!complaint.empty()) say(complaint);
     if (!loaded && (finished || !complaint.empty() || has_metrics(folder))) {
       throw std::runtime_error(fmt::format("{} {}; start again into another folder", folder.string(),
                                            complaint.empty() ? "holds epochs and no checkpoint to go on from"

@@ -2,7 +2,8 @@
 
 namespace stiefel::train {
 
-/// While it lives, SIGINT and SIGTERM are noted instead of ending the program; a second one ends it at once.
+/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the program; a second SIGINT or
+/// SIGTERM ends it at once. A SIGHUP that the program was started to ignore (by nohup) stays ignored.
 /// One inside another changes nothing: what the outer one has noted, the inner one knows.
 class InterruptGuard {
  public:
@@ -14,5 +15,8 @@ class InterruptGuard {
   /// The signal that came, or 0.
   static int signal();
 };
+
+/// What a person calls a signal that InterruptGuard notes.
+const char* signal_name(int signal);
 
 }  // namespace stiefel::train
