@@ -1,9 +1,12 @@
 #include "run_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "files/files.h"
 #include "standard_streams.h"
+#include "train/checkpoint_content.h"
+#include "train/housekeeping.h"
 #include "train/network.h"
 
 namespace stiefel::app {
@@ -15,11 +18,51 @@ void require_run(const std::filesystem::path& folder) {
       folder.string()));
 }
 
+void require_same_config(const train::Checkpoints::Loaded& checkpoint, const train::Config& config,
+                         const std::filesystem::path& folder) {
+  auto stored = train::config_from_toml(checkpoint.config, checkpoint.path.string());
+  stored.resolve();
+  train::adopt_housekeeping(stored, config);
+  stored.epochs = config.epochs;
+  stored.patience = config.patience;
+  const auto different = train::differences(stored, config);
+  if (different.empty()) return;
+  throw std::runtime_error(fmt::format(
+      "{} was written with another config; these differ from {}: {}; take back what was changed, or move the "
+      "checkpoint away if it is another run's",
+      checkpoint.path.string(), (folder / "config.toml").string(), fmt::join(different, ", ")));
+}
+
+namespace {
+
+/// Throws where the checkpoint is not of the run in the folder.
+void require_own_checkpoint(const train::Checkpoints::Loaded& checkpoint, const train::Config& stored,
+                            const std::filesystem::path& folder) {
+  const auto file = folder / "config.toml";
+  train::Config here;
+  try {
+    here = train::config_from_toml(files::read(file), file.string());
+    here.resolve();
+  } catch (const std::exception& error) {
+    say(error.what());  // the checkpoint has its config with it
+    return;
+  }
+  // A run may have gone on on another machine after its best epoch.
+  here.device = stored.device;
+  here.precision = stored.precision;
+  here.step_precision = stored.step_precision;
+  here.channels_last = stored.channels_last;
+  require_same_config(checkpoint, here, folder);
+}
+
+}  // namespace
+
 OpenRun open_run(const std::filesystem::path& folder, bool last) {
   require_run(folder);
   std::string complaint;
   const train::Checkpoints checkpoints(folder);
-  auto loaded = last ? checkpoints.newest(complaint) : checkpoints.best(complaint);
+  auto loaded = last ? checkpoints.newest(complaint, train::check_network)
+                     : checkpoints.best(complaint, train::check_network);
   if (!complaint.empty()) say(complaint);
   if (!loaded)
     throw std::runtime_error(
@@ -28,6 +71,7 @@ OpenRun open_run(const std::filesystem::path& folder, bool last) {
                     folder.string()));
   auto config = train::config_from_toml(loaded->config, loaded->path.string());
   config.resolve();
+  require_own_checkpoint(*loaded, config, folder);
   return {config, std::move(*loaded)};
 }
 

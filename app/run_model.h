@@ -18,6 +18,12 @@ struct OpenRun {
 /// Throws where the folder is not a run's, naming what is.
 void require_run(const std::filesystem::path& folder);
 
+/// Throws where a checkpoint was written with another config than that of the run in the folder, `config`:
+/// by another run, or before somebody edited it. What does not change a run's course may differ, and the
+/// epochs and the patience, which may be extended.
+void require_same_config(const train::Checkpoints::Loaded& checkpoint, const train::Config& config,
+                         const std::filesystem::path& folder);
+
 /// Reads a run's config and its best checkpoint (or the last one). Throws where there is none.
 OpenRun open_run(const std::filesystem::path& folder, bool last);
 

@@ -15,8 +15,8 @@
 #include "run_model.h"
 #include "standard_streams.h"
 #include "threads.h"
+#include "train/checkpoint_content.h"
 #include "train/display.h"
-#include "train/housekeeping.h"
 #include "train/interrupt.h"
 #include "train/network.h"
 #include "train/run_facts.h"
@@ -34,7 +34,8 @@ bool claim(const fs::path& folder) {
   if (fs::exists(folder) && !fs::is_directory(folder)) {
     throw std::runtime_error(fmt::format("{}: is not a folder", folder.string()));
   }
-  if (fs::exists(folder / "run.json") || train::Checkpoints(folder).any()) {
+  // The first file of a run, which is enough to go on with it from the beginning.
+  if (fs::exists(folder / "config.toml")) {
     throw std::runtime_error(
         fmt::format("{} holds a run already; go on with 'stiefel resume {}', or choose another --out",
                     folder.string(), folder.string()));
@@ -128,27 +129,21 @@ void add_resume(CLI::App& app, const Context& context) {
         train::config_from_toml(files::read(folder / "config.toml"), (folder / "config.toml").string());
     config.resolve();
     const auto lock = take(folder);
-    const bool finished = train::says_finished(folder);
+    const auto status = train::status_of(folder);
+    const bool finished = status == "finished";
     std::string complaint;
-    const auto loaded = train::Checkpoints(folder).newest(complaint);
+    const auto loaded = train::Checkpoints(folder).newest(complaint, train::check_content);
     if (!complaint.empty()) say(complaint);
-    if (!loaded && (finished || !complaint.empty() || has_metrics(folder))) {
+    // A run that was killed may have recorded epochs before its first checkpoint. Any other has had one:
+    // without it the record is all that is left, and is not overwritten.
+    const bool kept = finished || (status != "running" && has_metrics(folder));
+    if (!loaded && (kept || !complaint.empty())) {
       throw std::runtime_error(fmt::format("{} {}; start again into another folder", folder.string(),
                                            complaint.empty() ? "holds epochs and no checkpoint to go on from"
                                                              : "has no whole checkpoint left"));
     }
     if (loaded) {
-      auto stored = train::config_from_toml(loaded->config, loaded->path.string());
-      auto here = config;
-      train::adopt_housekeeping(stored, here);
-      stored.epochs = here.epochs;  // these two may be extended
-      stored.patience = here.patience;
-      const auto different = train::differences(stored, here);
-      if (!different.empty()) {
-        throw std::runtime_error(fmt::format("{} was written with another config; these differ from {}: {}",
-                                             loaded->path.string(), (folder / "config.toml").string(),
-                                             fmt::join(different, ", ")));
-      }
+      require_same_config(*loaded, config, folder);
       if (finished && loaded->progress.has_stalled(config.patience)) {
         fmt::print(
             "{} is finished: it stopped early, epoch {} was its best; raise patience in its config.toml to "
@@ -170,7 +165,8 @@ void add_resume(CLI::App& app, const Context& context) {
       fmt::print("going on from {}: epoch {}, step {}\n", loaded->path.filename().string(),
                  loaded->progress.epoch + 1, loaded->progress.step);
     } else {
-      fmt::print("no checkpoint was written yet: starting from the beginning\n");
+      fmt::print("no checkpoint was written yet: starting from the beginning{}\n",
+                 has_metrics(folder) ? "; the epochs in metrics.jsonl are trained again" : "");
     }
     finish(trainer, folder);
   });

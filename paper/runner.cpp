@@ -14,7 +14,7 @@
 #include "files/files.h"
 #include "files/folder_lock.h"
 #include "smoke_data.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_content.h"
 #include "train/device.h"
 #include "train/display.h"
 #include "train/interrupt.h"
@@ -82,7 +82,7 @@ void check_folder(const Job& job) {
 int train_one(const Job& job, const train::Config& config, const std::vector<std::string>& command,
               const std::function<void(const std::string&)>& say) {
   std::string complaint;
-  const auto loaded = train::Checkpoints(job.folder).newest(complaint);
+  const auto loaded = train::Checkpoints(job.folder).newest(complaint, train::check_content);
   if (!complaint.empty()) say(complaint);
   if (loaded) {
     auto stored = train::config_from_toml(loaded->config, loaded->path.string());
@@ -97,6 +97,8 @@ int train_one(const Job& job, const train::Config& config, const std::vector<std
   if (loaded) {
     trainer.resume(*loaded);
     say(fmt::format("going on from epoch {}, step {}", loaded->progress.epoch + 1, loaded->progress.step));
+  } else if (job.state == Job::State::kInterrupted) {
+    say("no checkpoint to go on from: starting from the beginning");
   }
   return trainer.run().signal;
 }

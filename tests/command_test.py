@@ -136,12 +136,17 @@ class Command(CommandTest):
         self.train("plain", epochs=1)
         os.mkfifo(self.root + "/fifo")
         self.assertIn("start the reader first", self.run_command("export", "plain", "-o", "fifo", status=1).stderr)
-        with subprocess.Popen(["cat", self.root + "/fifo"], stdout=subprocess.PIPE) as reader:
+        with open(self.root + "/received", "wb") as received:
+            reader = subprocess.Popen(["cat", self.root + "/fifo"], stdout=received)
+        try:
             self.run_command("export", "plain", "-o", "fifo")
-            received = reader.stdout.read()
+            reader.wait(timeout=60)
+        finally:
+            reader.kill()
+            reader.wait()
         self.run_command("export", "plain", "-o", "file")
-        with open(self.root + "/file", "rb") as file:
-            self.assertEqual(received, file.read())
+        with open(self.root + "/file", "rb") as file, open(self.root + "/received", "rb") as received:
+            self.assertEqual(received.read(), file.read())
         os.symlink("target.html", self.root + "/link.html")
         self.run_command("report", "plain", "-o", "link.html")
         self.assertTrue(os.path.islink(self.root + "/link.html"))
@@ -187,6 +192,57 @@ class Command(CommandTest):
             "epochs = 3", "epochs = 9"))
         done = self.run_command("resume", "hurt", status=1)
         self.assertIn("seed", done.stderr)
+
+    def test_a_run_killed_before_its_first_checkpoint_starts_again(self):
+        words = lambda name: self.words(name, "--checkpoint-every", "50", epochs=60)
+        child = subprocess.Popen([STIEFEL, *words("early")], env=self.env, cwd=self.root, stdout=subprocess.DEVNULL)
+        metrics = self.root + "/early/metrics.jsonl"
+        while not (os.path.exists(metrics) and os.path.getsize(metrics) > 0) and child.poll() is None:
+            time.sleep(0.002)
+        child.kill()
+        child.wait()
+        self.assertEqual(glob.glob(self.root + "/early/*.ckpt"), [])
+        config = read_text(self.root + "/early/config.toml")
+        write_text(self.root + "/early/config.toml", config.replace("epochs = 60", "epochs = 3"))
+        done = self.run_command("resume", "early")
+        self.assertIn("starting from the beginning; the epochs in metrics.jsonl are trained again", done.stdout)
+        self.assertEqual(len(self.metrics("early")), 3)
+
+    def test_another_run_s_checkpoint_is_told(self):
+        self.train("host", epochs=1)
+        self.train("guest", "--seed", "5", epochs=1)
+        for name in ("best.ckpt", "step-000000020.ckpt"):
+            shutil.copy(f"{self.root}/guest/{name}", f"{self.root}/host/{name}")
+        for words in (["eval"], ["check"], ["export"], ["eval", "--last"], ["resume"]):
+            stderr = self.run_command(words[0], "host", *words[1:], status=1).stderr
+            self.assertIn("was written with another config", stderr)
+            self.assertIn("seed", stderr)
+        self.run_command("check", "guest")
+        # What does not change a run's course may differ, and so may the machine it went on on.
+        config = read_text(self.root + "/guest/config.toml")
+        for before, after in (("epochs = 1\n", "epochs = 9\n"), ('device = "cpu"', 'device = "auto"'),
+                              ("threads = 0", "threads = 1")):
+            self.assertIn(before, config)
+            config = config.replace(before, after)
+        write_text(self.root + "/guest/config.toml", config)
+        self.run_command("check", "guest")
+        self.run_command("eval", "guest")
+
+    def test_a_fifo_among_a_run_s_files_is_refused_at_once(self):
+        self.train("piped", epochs=1)
+        for name in ("metrics.jsonl", "run.json", "config.toml"):
+            os.rename(f"{self.root}/piped/{name}", f"{self.root}/kept-file")
+            os.mkfifo(f"{self.root}/piped/{name}")
+            self.assertIn(f"{name}: is a fifo", self.run_command("report", "piped", status=1, timeout=60).stderr)
+            os.rename(f"{self.root}/kept-file", f"{self.root}/piped/{name}")
+        self.assertEqual(self.run_command("report", "piped", "-o", "piped.html").returncode, 0)
+        # What a user names may be a pipe.
+        read, write = os.pipe()
+        os.write(write, read_text(self.root + "/piped/config.toml").encode())
+        os.close(write)
+        self.run_command("train", "--config", f"/dev/fd/{read}", "--out", "from-pipe", pass_fds=(read,))
+        os.close(read)
+        self.assertEqual(self.metrics("from-pipe"), self.metrics("piped"))
 
     def test_cuda_trains_and_resumes(self):
         if re.search(r"^gpu +none$", self.run_command("info").stdout, re.MULTILINE):

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 #include <stiefel/stiefel.h>
+#include <sys/stat.h>
 #include <torch/torch.h>
+#include <zlib.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -10,6 +13,7 @@
 #include "models/classifier.h"
 #include "scratch.h"
 #include "train/checkpoint.h"
+#include "train/checkpoint_content.h"
 #include "train/checkpoint_pace.h"
 #include "train/config.h"
 #include "train/methods.h"
@@ -164,6 +168,130 @@ TEST_F(Folder, DamagedCheckpointsAreNamedAndTheOlderOneIsUsed) {
   EXPECT_NE(use(flipped).find("checksum"), std::string::npos);
   EXPECT_NE(use("hello").find("no checkpoint"), std::string::npos);
   EXPECT_NE(use("").find("no checkpoint"), std::string::npos);
+}
+
+/// A file that says what it is, how long, and with which checksum, and holds this.
+std::string checkpoint_with(const std::string& body) {
+  const auto crc = crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
+  char line[64];
+  std::snprintf(line, sizeof line, "%zu %08lx\n", body.size(), crc);
+  return std::string("stiefel checkpoint 1\n") + line + body;
+}
+
+TEST_F(Folder, AWholeFileWithTheWrongContentIsNamedAndTheOlderOneIsUsed) {
+  Tiny a;
+  const Checkpoints checkpoints(folder_);
+  Progress progress;
+  progress.total_steps = 10;
+  checkpoints.save(*a.model, a.optimisers, progress, to_toml(a.config), false);
+  progress.total_steps = 20;
+  checkpoints.save(*a.model, a.optimisers, progress, to_toml(a.config), false);
+  const auto newest = folder_ / "step-000000020.ckpt";
+  const auto whole = read_checkpoint(newest);
+  const auto use = [&](const std::string& body) {
+    std::ofstream(newest, std::ios::binary | std::ios::trunc) << checkpoint_with(body);
+    std::string complaint;
+    const auto loaded = checkpoints.newest(complaint, check_content);
+    EXPECT_TRUE(loaded && loaded->progress.total_steps == 10) << complaint;
+    EXPECT_NE(complaint.find(newest.string()), std::string::npos) << complaint;
+    return complaint;
+  };
+  const auto with_header = [&](const std::string& header) {
+    return std::to_string(header.size()) + "\n" + header + whole.archive;
+  };
+  const auto expect = [&](const std::string& body, const std::string& part) {
+    const auto complaint = use(body);
+    EXPECT_NE(complaint.find(part), std::string::npos) << complaint;
+  };
+  for (const auto* body :
+       {"", "hello", "hello\n{}", "-1\n{}", "99999999999999999999999\n", "7\n{}", "2 \n{}"})
+    expect(body, "its third line is not the length of a header");
+  for (const auto* header : {"", "{", "[]", "{}", "7", "{\"config\": 1, \"progress\": {}}"})
+    expect(with_header(header), "its header is not a checkpoint's");
+  expect(with_header(std::string(100000, '[')), "nested more than 100 deep");
+  auto head = nlohmann::json::parse(R"({"config": "", "progress": {"epoch": 1, "step": 0, "total_steps": 20,
+    "loss_sum": 0, "wrong": 0, "epoch_seconds": 0, "seconds": 0, "best": 1, "history": []}})");
+  head["config"] = to_toml(a.config);
+  {
+    std::ofstream(newest, std::ios::binary | std::ios::trunc) << checkpoint_with(with_header(head.dump()));
+    std::string complaint;
+    EXPECT_EQ(checkpoints.newest(complaint, check_content)->progress.total_steps, 20) << complaint;
+  }
+  for (const auto* name : {"epoch", "step", "total_steps", "wrong"}) {
+    for (const auto& value : {nlohmann::json(-1), nlohmann::json(1e300), nlohmann::json("1")}) {
+      auto other = head;
+      other["progress"][name] = value;
+      expect(with_header(other.dump()), std::string(name) + " is " + value.dump() + ", not a count");
+    }
+  }
+  auto other = head;
+  other["config"] = "no-such-option = 1\n";
+  expect(with_header(other.dump()), "no-such-option");
+  const auto text = head.dump();
+  expect(std::to_string(text.size()) + "\n" + text, "cannot be restored");
+  expect(std::to_string(text.size()) + "\n" + text + "no archive", "cannot be restored");
+  other["config"] = to_toml([&] {
+    auto larger = a.config;
+    larger.model = "vgg-13";
+    return larger;
+  }());
+  expect(with_header(other.dump()), "cannot be restored");
+}
+
+TEST_F(Folder, TheBestIsGoneOnFromWhereItIsTheNewest) {
+  Tiny a;
+  const Checkpoints checkpoints(folder_);
+  EXPECT_FALSE(checkpoints.any());
+  Progress progress;
+  const auto save = [&](int64_t steps, bool best) {
+    progress.total_steps = steps;
+    checkpoints.save(*a.model, a.optimisers, progress, "", best);
+  };
+  const auto newest = [&] {
+    std::string complaint;
+    const auto loaded = checkpoints.newest(complaint);
+    EXPECT_EQ(complaint, "");
+    return loaded ? loaded->path.filename().string() : "";
+  };
+  save(10, true);
+  EXPECT_EQ(newest(), "step-000000010.ckpt");   // both are of the same step
+  fs::remove(folder_ / "step-000000010.ckpt");  // killed between the two
+  EXPECT_TRUE(checkpoints.any());
+  EXPECT_EQ(newest(), "best.ckpt");
+  save(20, false);
+  EXPECT_EQ(newest(), "step-000000020.ckpt");
+  save(30, true);
+  fs::remove(folder_ / "step-000000030.ckpt");
+  EXPECT_EQ(newest(), "best.ckpt");
+}
+
+TEST_F(Folder, ACheckpointThatCannotBeUsedDoesNotPushOutThoseThatCan) {
+  Tiny a;
+  const Checkpoints checkpoints(folder_);
+  for (const auto* name : {"step-000000080.ckpt", "step-000000060.ckpt"})
+    std::ofstream(folder_ / name) << "x";
+  Progress progress;
+  for (const int64_t steps : {20, 30, 40}) {
+    progress.total_steps = steps;
+    checkpoints.save(*a.model, a.optimisers, progress, "", false);
+    std::string complaint;
+    EXPECT_EQ(checkpoints.newest(complaint)->progress.total_steps, steps);
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "step-000000020.ckpt"));
+  EXPECT_TRUE(fs::exists(folder_ / "step-000000030.ckpt"));
+}
+
+TEST_F(Folder, AFifoInPlaceOfACheckpointIsPassedOver) {
+  Tiny a;
+  const Checkpoints checkpoints(folder_);
+  Progress progress;
+  progress.total_steps = 10;
+  checkpoints.save(*a.model, a.optimisers, progress, "", false);
+  for (const auto* name : {"step-000000020.ckpt", "best.ckpt"})
+    ASSERT_EQ(mkfifo((folder_ / name).c_str(), 0600), 0);
+  std::string complaint;
+  EXPECT_EQ(checkpoints.newest(complaint)->progress.total_steps, 10);
+  EXPECT_NE(complaint.find("is a fifo"), std::string::npos) << complaint;
 }
 
 TEST(TensorBoard, ChecksumIsCastagnolis) {

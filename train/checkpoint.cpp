@@ -7,12 +7,14 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <charconv>
 #include <regex>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
 
 #include "files/files.h"
+#include "files/json.h"
 #include "models/network.h"
 
 namespace stiefel::train {
@@ -43,13 +45,21 @@ nlohmann::json to_json(const Progress& p) {
           {"history", p.history}};
 }
 
+int64_t count_from(const nlohmann::json& json, const char* name) {
+  const auto& value = json.at(name);
+  if (!value.is_number_unsigned()) {
+    throw std::runtime_error(fmt::format("{} is {}, not a count", name, value.dump()));
+  }
+  return value;
+}
+
 Progress progress_from(const nlohmann::json& json) {
   Progress p;
-  p.epoch = json.at("epoch");
-  p.step = json.at("step");
-  p.total_steps = json.at("total_steps");
+  p.epoch = count_from(json, "epoch");
+  p.step = count_from(json, "step");
+  p.total_steps = count_from(json, "total_steps");
   p.loss_sum = json.at("loss_sum").is_null() ? NAN : json.at("loss_sum").get<double>();
-  p.wrong = json.at("wrong");
+  p.wrong = count_from(json, "wrong");
   p.epoch_seconds = json.at("epoch_seconds");
   p.seconds = json.at("seconds");
   p.best = json.at("best");
@@ -109,6 +119,28 @@ void remove_unfinished(const fs::path& folder) {
   for (const auto& path : left) fs::remove(path, ignored);
 }
 
+/// Nothing where there is no such file, or where it is of no use; then `complaint` says why.
+std::optional<Checkpoints::Loaded> try_read(const fs::path& path, std::string& complaint,
+                                            const Checkpoints::Check& check) {
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    auto loaded = read_checkpoint(path);
+    if (check) check(loaded);
+    return loaded;
+  } catch (const std::exception& error) {
+    complaint += std::string(error.what()) + "\n";
+    return std::nullopt;
+  }
+}
+
+std::optional<Checkpoints::Loaded> newest_numbered(const fs::path& folder, std::string& complaint,
+                                                   const Checkpoints::Check& check) {
+  for (const auto& path : numbered(folder)) {
+    if (auto loaded = try_read(path, complaint, check)) return loaded;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimisers, const Progress& progress,
@@ -125,8 +157,11 @@ void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimis
   // The best first: where the disk is full after it, the epoch is trained again and is the best again.
   if (best) files::write_pieces(folder_ / kBest, file);
   files::write_pieces(path, file);
-  const auto all = numbered(folder_);
-  for (size_t i = 2; i < all.size(); ++i) fs::remove(all[i]);
+  // One that says that it is newer could not be used, or we would have gone on from it: it does not count.
+  auto all = numbered(folder_);
+  all.erase(all.begin(), std::find(all.begin(), all.end(), path));
+  std::error_code ignored;
+  for (size_t i = 2; i < all.size(); ++i) fs::remove(all[i], ignored);
   remove_unfinished(folder_);
 }
 
@@ -156,32 +191,38 @@ Checkpoints::Loaded read_checkpoint(const fs::path& path) {
     throw bad(fmt::format("is damaged: its checksum is {:08x}, expected {:08x}", actual, expected));
   }
   const auto third = file.find('\n', start);
-  const auto length = std::stoull(file.substr(start, third - start));
-  const auto head = nlohmann::json::parse(file.substr(third + 1, length));
-  return {path, head.at("config"), progress_from(head.at("progress")), file.substr(third + 1 + length)};
-}
-
-std::optional<Checkpoints::Loaded> Checkpoints::newest(std::string& complaint) const {
-  for (const auto& path : numbered(folder_)) {
-    try {
-      return read_checkpoint(path);
-    } catch (const std::exception& error) {
-      complaint += std::string(error.what()) + "\n";
-    }
+  const auto length_line =
+      std::string_view(file).substr(start, third == std::string::npos ? 0 : third - start);
+  size_t length = 0;
+  const auto* const end = length_line.data() + length_line.size();
+  const auto [stop, failure] = std::from_chars(length_line.data(), end, length);
+  if (length_line.empty() || failure != std::errc() || stop != end || length > file.size() - third - 1) {
+    throw bad("has the right checksum, but its third line is not the length of a header that follows");
   }
-  return std::nullopt;
-}
-
-std::optional<Checkpoints::Loaded> Checkpoints::best(std::string& complaint) const {
   try {
-    if (fs::exists(folder_ / kBest)) return read_checkpoint(folder_ / kBest);
+    const auto head = files::parse_json(file.substr(third + 1, length));
+    return {path, head.at("config"), progress_from(head.at("progress")), file.substr(third + 1 + length)};
   } catch (const std::exception& error) {
-    complaint += std::string(error.what()) + "\n";
+    throw bad(fmt::format("has the right checksum, but its header is not a checkpoint's: {}", error.what()));
   }
-  return newest(complaint);
 }
 
-bool Checkpoints::any() const { return !numbered(folder_).empty(); }
+std::optional<Checkpoints::Loaded> Checkpoints::newest(std::string& complaint, const Check& check) const {
+  auto found = newest_numbered(folder_, complaint, check);
+  // The best is written first, so it is the newest where the run was killed between the two.
+  const auto steps = found ? found->progress.total_steps : int64_t{-1};
+  auto best = try_read(folder_ / kBest, complaint, [&](const Loaded& loaded) {
+    if (check && loaded.progress.total_steps > steps) check(loaded);
+  });
+  return best && best->progress.total_steps > steps ? std::move(best) : std::move(found);
+}
+
+std::optional<Checkpoints::Loaded> Checkpoints::best(std::string& complaint, const Check& check) const {
+  if (auto best = try_read(folder_ / kBest, complaint, check)) return best;
+  return newest_numbered(folder_, complaint, check);
+}
+
+bool Checkpoints::any() const { return fs::exists(folder_ / kBest) || !numbered(folder_).empty(); }
 
 void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimisers* optimisers) {
   std::istringstream stream(loaded.archive);

@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,11 +54,15 @@ class Checkpoints {
     std::string archive;
   };
 
-  /// The newest one that is whole; `complaint` gets a line for each that is not. Nothing where there is none.
-  std::optional<Loaded> newest(std::string& complaint) const;
+  /// Throws where a checkpoint that is whole is of no use.
+  using Check = std::function<void(const Loaded&)>;
+
+  /// The newest one that is whole and passes the check, the best among them; `complaint` gets a line for each
+  /// that is not or does not. Nothing where there is none.
+  std::optional<Loaded> newest(std::string& complaint, const Check& check = nullptr) const;
 
   /// The best one, or the newest where there is no best.
-  std::optional<Loaded> best(std::string& complaint) const;
+  std::optional<Loaded> best(std::string& complaint, const Check& check = nullptr) const;
 
   bool any() const;
 

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "methods.h"
 #include "models/classifier.h"
 #include "models/recurrent_net.h"
 #include "task.h"
@@ -27,6 +28,15 @@ std::shared_ptr<models::Network> make_network(const Config& config) {
   const auto shape = shape_of(config);
   if (!is_sequence_task(config.task)) return make_image_network(config, shape);
   return models::make_recurrent(config.model, {shape.inputs, shape.outputs, shape.every_step});
+}
+
+ParameterSplit split_for(const models::Network& network, const Config& config) {
+  auto split = network.split();
+  if (find_method(config.optim).constrained) return split;
+  split.euclidean = network.parameters();
+  split.manifold.clear();
+  split.manifold_names.clear();
+  return split;
 }
 
 }  // namespace stiefel::train

@@ -11,4 +11,8 @@ namespace stiefel::train {
 /// network does not suit the task.
 std::shared_ptr<models::Network> make_network(const Config& config);
 
+/// Which of its parameters the config's optimiser keeps orthonormal, and the rest: all of them where it keeps
+/// none.
+ParameterSplit split_for(const models::Network& network, const Config& config);
+
 }  // namespace stiefel::train

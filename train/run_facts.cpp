@@ -2,7 +2,10 @@
 
 #include <ATen/Parallel.h>
 
+#include <utility>
+
 #include "files/files.h"
+#include "files/json.h"
 #include "system.h"
 
 namespace stiefel::train {
@@ -17,8 +20,12 @@ constexpr const char* kFile = "run.json";
 /// Null where there is no record that can be read.
 json read_facts(const fs::path& folder) {
   if (!fs::exists(folder / kFile)) return {};
-  const auto facts = json::parse(files::read(folder / kFile), nullptr, /*allow_exceptions=*/false);
-  return facts.is_object() ? facts : json();
+  try {
+    auto facts = files::parse_json(files::read(folder / kFile));
+    return facts.is_object() ? std::move(facts) : json();
+  } catch (const files::JsonError&) {
+    return {};
+  }
 }
 
 }  // namespace
@@ -60,9 +67,10 @@ json parts_so_far(const fs::path& folder) {
   return parts;
 }
 
-bool says_finished(const fs::path& folder) {
+std::string status_of(const fs::path& folder) {
   const auto facts = read_facts(folder);
-  return facts.is_object() && facts.contains("status") && facts["status"] == "finished";
+  const auto status = facts.is_object() ? facts.value("status", json()) : json();
+  return status.is_string() ? status.get<std::string>() : "";
 }
 
 }  // namespace stiefel::train

@@ -22,8 +22,8 @@ void write_run_facts(const std::filesystem::path& folder, const nlohmann::json& 
 /// start, hardware and versions. None where there is no record, or none that is JSON.
 nlohmann::json parts_so_far(const std::filesystem::path& folder);
 
-/// Whether the record in the folder says that the run is finished. False where there is none, or none that
-/// is JSON.
-bool says_finished(const std::filesystem::path& folder);
+/// What the record in the folder says of the run: running, interrupted or finished. Empty where there is no
+/// record, or none that is JSON.
+std::string status_of(const std::filesystem::path& folder);
 
 }  // namespace stiefel::train

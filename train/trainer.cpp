@@ -82,7 +82,7 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       precision_(choose_precision(config, device_)),
       task_(make_task(config, device_)),
       model_(build_model(config, device_)),
-      split_(model_->split()),
+      split_(split_for(*model_, config)),
       checkpoints_(folder_),
       tally_(device_),
       graph_(device_, config.graph != "off"),
@@ -90,16 +90,11 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
   // Shapes never change, so that trying the algorithms of a convolution pays.
   if (device_.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);
   if (config_.has_penalty()) {
-    penalty_ = PenaltyTerm{penalty_from_string(config_.penalty), split_.manifold,
+    penalty_ = PenaltyTerm{penalty_from_string(config_.penalty), model_->split().manifold,
                            PenaltySchedule(*config_.penalty_weight, config_.penalty_schedule),
                            at::globalContext().defaultGenerator(device_).clone(),
                            torch::zeros({}, at::TensorOptions(at::kFloat).device(device_))};
     graph_.use(penalty_->generator);
-  }
-  if (!find_method(config_.optim).constrained) {
-    split_.euclidean = model_->parameters();
-    split_.manifold.clear();
-    split_.manifold_names.clear();
   }
   optimisers_ = find_method(config_.optim).make(split_, config_);
   for (const auto& optimizer : optimisers_) schedules_.emplace_back(*optimizer, factor_of(config_));
