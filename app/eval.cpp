@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 
 #include "command.h"
 #include "run_model.h"
+#include "standard_streams.h"
 #include "threads.h"
 #include "train/device.h"
 
@@ -32,6 +34,10 @@ void add_eval(CLI::App& app) {
     run.config.resolve();
     set_threads(run.config.threads);
     train::Trainer trainer(run.config, options->run, {});
+    if (const auto changes = trainer.changes_of_data(run.checkpoint); !changes.empty()) {
+      say(fmt::format("{} is not what {} was trained with: {}", run.config.data, run.checkpoint.path.string(),
+                      fmt::join(changes, ", ")));
+    }
     train::restore(run.checkpoint, trainer.model(), nullptr);
     const auto result = trainer.evaluate(train::Task::Part::kTest);
     fmt::print("{} after epoch {}: test loss {:.4f}, test error {:.2f} %\n", run.checkpoint.path.string(),

@@ -13,8 +13,21 @@ import subprocess
 import sys
 import time
 import unittest
+import zlib
 
-from command_support import STIEFEL, CommandTest, read_safetensors, read_text, write_text
+from command_support import STIEFEL, CommandTest, read_safetensors, read_text, write_idx, write_mnist, write_text
+
+
+def drop_fingerprint(path):
+    """Makes a checkpoint one of a version that kept no fingerprint of the data."""
+    with open(path, "rb") as file:
+        magic, _, length = file.readline(), file.readline(), int(file.readline())
+        head, archive = json.loads(file.read(length)), file.read()
+    del head["progress"]["data"]
+    text = json.dumps(head).encode()
+    body = str(len(text)).encode() + b"\n" + text + archive
+    with open(path, "wb") as file:
+        file.write(magic + f"{len(body)} {zlib.crc32(body):08x}\n".encode() + body)
 
 
 class Command(CommandTest):
@@ -207,6 +220,38 @@ class Command(CommandTest):
         done = self.run_command("resume", "early")
         self.assertIn("starting from the beginning; the epochs in metrics.jsonl are trained again", done.stdout)
         self.assertEqual(len(self.metrics("early")), 3)
+
+    def test_data_that_changed_is_told(self):
+        here = f"{self.root}/own-data"
+        write_mnist(here + "/mnist", 512, 96)
+        self.train("fixed", "--data-dir", here, epochs=1)
+        config = read_text(self.root + "/fixed/config.toml")
+        write_text(self.root + "/fixed/config.toml", config.replace("epochs = 1\n", "epochs = 2\n"))
+        before = read_text(self.root + "/fixed/metrics.jsonl")
+        labels = f"{here}/mnist/train-labels-idx1-ubyte.gz"
+        with open(labels, "rb") as file:
+            kept = file.read()
+        write_idx(labels, (512,), [(i * 7 + 3) % 10 for i in range(512)])
+        stderr = self.run_command("resume", "fixed", status=1).stderr
+        self.assertIn("other training labels", stderr)
+        self.assertIn("data-dir", stderr)
+        self.assertIn("other training labels", self.run_command("eval", "fixed").stderr)
+        write_mnist(here + "/mnist", 128, 96)
+        self.assertIn("128 training images instead of 512", self.run_command("resume", "fixed", status=1).stderr)
+        self.assertEqual(read_text(self.root + "/fixed/metrics.jsonl"), before)
+        write_mnist(here + "/mnist", 512, 96)
+        with open(labels, "rb") as file:
+            self.assertEqual(len(file.read()), len(kept))
+        self.assertEqual(self.run_command("eval", "fixed").stderr, "")
+        self.run_command("resume", "fixed")
+        self.assertEqual(len(self.metrics("fixed")), 2)
+        # Checkpoints of older versions do not say what they were trained on.
+        for path in glob.glob(self.root + "/fixed/*.ckpt"):
+            drop_fingerprint(path)
+        write_text(self.root + "/fixed/config.toml", config.replace("epochs = 1\n", "epochs = 3\n"))
+        write_idx(labels, (512,), [(i * 7 + 3) % 10 for i in range(512)])
+        self.assertEqual(self.run_command("eval", "fixed").stderr, "")
+        self.run_command("resume", "fixed")
 
     def test_another_run_s_checkpoint_is_told(self):
         self.train("host", epochs=1)

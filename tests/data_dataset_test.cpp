@@ -5,6 +5,7 @@
 
 #include "data/check.h"
 #include "data/dataset.h"
+#include "data/fingerprint.h"
 #include "data/md5.h"
 #include "data_support.h"
 
@@ -35,6 +36,28 @@ TEST_F(DatasetTest, LoadsEverySet) {
     EXPECT_EQ(set.test.size(), 12);
     EXPECT_FALSE(torch::equal(set.train.pixels.slice(0, 0, 12), set.test.pixels));
   }
+}
+
+TEST_F(DatasetTest, AFingerprintTellsWhatHasChanged) {
+  support::write_set("mnist", folder_ / "mnist");
+  const auto set = load("mnist", folder_);
+  const auto print = fingerprint_of(set);
+  using Changes = std::vector<std::string>;
+  EXPECT_EQ(changes(print, fingerprint_of(load("mnist", folder_))), Changes{});
+  // The CRC-32 of eight zero bytes, from the definition: labels are numbers of eight bytes.
+  EXPECT_EQ(
+      fingerprint_of({"", 1, {set.train.pixels, torch::zeros({1}, torch::kLong)}, set.test, {}}).train.labels,
+      0x6522df69U);
+  auto other = set;
+  other.train.labels = set.train.labels.flip(0);
+  EXPECT_EQ(changes(print, fingerprint_of(other)), Changes{"other training labels"});
+  other = set;
+  other.test.pixels = set.test.pixels.clone();
+  other.test.pixels.view({-1})[-1] += 1;
+  EXPECT_EQ(changes(print, fingerprint_of(other)), Changes{"other test images"});
+  other.train = {set.train.pixels.slice(0, 0, 5), set.train.labels.slice(0, 0, 5)};
+  EXPECT_EQ(changes(print, fingerprint_of(other)),
+            (Changes{"5 training images instead of 12", "other test images"}));
 }
 
 TEST_F(DatasetTest, LooksInTheCacheThenTheSystemUnlessAFolderIsNamed) {

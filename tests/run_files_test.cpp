@@ -294,6 +294,22 @@ TEST_F(Folder, AFifoInPlaceOfACheckpointIsPassedOver) {
   EXPECT_NE(complaint.find("is a fifo"), std::string::npos) << complaint;
 }
 
+TEST_F(Folder, CheckpointsKeepTheFingerprintOfTheData) {
+  Tiny a;
+  const Checkpoints checkpoints(folder_);
+  Progress progress;
+  progress.total_steps = 10;
+  checkpoints.save(*a.model, a.optimisers, progress, "", false);
+  std::string complaint;
+  EXPECT_FALSE(checkpoints.newest(complaint)->progress.data);  // as those of older versions
+  progress.data = stiefel::data::Fingerprint{{512, 0xffffffffU, 1}, {96, 2, 3}};
+  checkpoints.save(*a.model, a.optimisers, progress, "", false);
+  const auto read = checkpoints.newest(complaint)->progress.data;
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(stiefel::data::changes(*progress.data, *read).empty());
+  EXPECT_EQ(read->train.pixels, 0xffffffffU);
+}
+
 TEST(TensorBoard, ChecksumIsCastagnolis) {
   EXPECT_EQ(crc32c("123456789"), 0xe3069283u);  // the check value of the CRC catalogue
   EXPECT_EQ(crc32c(""), 0u);

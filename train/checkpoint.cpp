@@ -38,11 +38,17 @@ unsigned long checksum(std::string_view bytes, unsigned long before = crc32(0L, 
   return crc;
 }
 
+nlohmann::json to_json(const data::Fingerprint::Part& part) {
+  return {{"images", part.images}, {"pixels", part.pixels}, {"labels", part.labels}};
+}
+
 nlohmann::json to_json(const Progress& p) {
-  return {{"epoch", p.epoch},       {"step", p.step},   {"total_steps", p.total_steps},
-          {"loss_sum", p.loss_sum}, {"wrong", p.wrong}, {"epoch_seconds", p.epoch_seconds},
-          {"seconds", p.seconds},   {"best", p.best},   {"best_epoch", p.best_epoch},
-          {"history", p.history}};
+  nlohmann::json json{{"epoch", p.epoch},       {"step", p.step},   {"total_steps", p.total_steps},
+                      {"loss_sum", p.loss_sum}, {"wrong", p.wrong}, {"epoch_seconds", p.epoch_seconds},
+                      {"seconds", p.seconds},   {"best", p.best},   {"best_epoch", p.best_epoch},
+                      {"history", p.history}};
+  if (p.data) json["data"] = {{"train", to_json(p.data->train)}, {"test", to_json(p.data->test)}};
+  return json;
 }
 
 int64_t count_from(const nlohmann::json& json, const char* name) {
@@ -51,6 +57,10 @@ int64_t count_from(const nlohmann::json& json, const char* name) {
     throw std::runtime_error(fmt::format("{} is {}, not a count", name, value.dump()));
   }
   return value;
+}
+
+data::Fingerprint::Part part_from(const nlohmann::json& json) {
+  return {count_from(json, "images"), json.at("pixels"), json.at("labels")};
 }
 
 Progress progress_from(const nlohmann::json& json) {
@@ -65,6 +75,8 @@ Progress progress_from(const nlohmann::json& json) {
   p.best = json.at("best");
   p.best_epoch = json.value("best_epoch", int64_t{0});
   p.history = json.at("history").get<std::vector<EpochMetrics>>();
+  if (json.contains("data"))
+    p.data = {part_from(json["data"].at("train")), part_from(json["data"].at("test"))};
   return p;
 }
 

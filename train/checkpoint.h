@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/fingerprint.h"
 #include "methods.h"
 #include "metrics.h"
 
@@ -25,6 +26,7 @@ struct Progress {
   double best = 1e300;  ///< the lowest error that chose a best checkpoint
   int64_t best_epoch = 0;
   std::vector<EpochMetrics> history;
+  std::optional<data::Fingerprint> data;  ///< what it was trained on; older checkpoints do not say
 
   /// Whether so many epochs have brought nothing better; never where `patience` is 0.
   bool has_stalled(int64_t patience) const {

@@ -37,7 +37,9 @@ ImageTask::ImageTask(const Config& config, const at::Device& device)
     : ImageTask(config, device, data::load(config.data, config.data_dir)) {}
 
 ImageTask::ImageTask(const Config& config, const at::Device& device, const data::Dataset& dataset)
-    : ImageTask(config, device, divide(dataset, config), data::normalisation_of(dataset.train)) {}
+    : ImageTask(config, device, divide(dataset, config), data::normalisation_of(dataset.train)) {
+  fingerprint_ = data::fingerprint_of(dataset);
+}
 
 ImageTask::ImageTask(const Config& config, const at::Device& device, const Parts& parts,
                      const data::Normalisation& normalisation)

@@ -25,6 +25,7 @@ class ImageTask : public Task {
  public:
   ImageTask(const Config& config, const at::Device& device);
 
+  std::optional<data::Fingerprint> fingerprint() const override { return fingerprint_; }
   int64_t steps_per_epoch() const override { return train_.size() / config_.batch; }
   void seek(int64_t epoch, int64_t step) override;
   Batch next() override;
@@ -37,6 +38,7 @@ class ImageTask : public Task {
             const data::Normalisation& normalisation);
 
   Config config_;
+  data::Fingerprint fingerprint_;
   data::DeviceImages train_;
   data::DeviceImages test_;
   std::optional<data::DeviceImages> validation_;

@@ -25,6 +25,7 @@ PixelTask::PixelTask(const Config& config, const at::Device& device) : config_(c
     throw std::invalid_argument(fmt::format(
         "--task pixel reads grey images; {} has colours (use mnist or fashion-mnist)", config.data));
   }
+  fingerprint_ = data::fingerprint_of(dataset);
   const auto parts = divide(dataset, config);
   const int64_t pixels = dataset.train.pixels.size(2) * dataset.train.pixels.size(3);
   const auto order =

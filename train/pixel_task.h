@@ -10,6 +10,7 @@ class PixelTask : public Task {
  public:
   PixelTask(const Config& config, const at::Device& device);
 
+  std::optional<data::Fingerprint> fingerprint() const override { return fingerprint_; }
   int64_t steps_per_epoch() const override { return train_.labels.size(0) / config_.batch; }
   void seek(int64_t epoch, int64_t step) override;
   Batch next() override;
@@ -25,6 +26,7 @@ class PixelTask : public Task {
   const Sequences& part_of(Part part) const { return part == Part::kTest ? test_ : validation_; }
 
   Config config_;
+  data::Fingerprint fingerprint_;
   Sequences train_, validation_, test_;
   EpochTable table_;  // (steps, batch): the sequences of each step
 };

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "config.h"
+#include "data/fingerprint.h"
 
 namespace stiefel::train {
 
@@ -31,6 +33,9 @@ class Task {
   };
 
   virtual ~Task() = default;
+
+  /// Of the data set that it takes its items from; nothing where it makes them.
+  virtual std::optional<data::Fingerprint> fingerprint() const { return std::nullopt; }
 
   virtual int64_t steps_per_epoch() const = 0;
 

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <stiefel/manifold.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
@@ -87,6 +88,7 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       tally_(device_),
       graph_(device_, config.graph != "off"),
       started_(timestamp()) {
+  progress_.data = task_->fingerprint();
   // Shapes never change, so that trying the algorithms of a convolution pays.
   if (device_.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);
   if (config_.has_penalty()) {
@@ -106,11 +108,23 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
   }
 }
 
+std::vector<std::string> Trainer::changes_of_data(const Checkpoints::Loaded& checkpoint) const {
+  const auto& before = checkpoint.progress.data;
+  const auto now = task_->fingerprint();
+  return before && now ? data::changes(*before, *now) : std::vector<std::string>();
+}
+
 void Trainer::resume(const Checkpoints::Loaded& loaded) {
+  if (const auto changes = changes_of_data(loaded); !changes.empty()) {
+    throw std::runtime_error(fmt::format(
+        "{} has changed since {} was written: {}; restore it, or name its folder as data-dir in {}",
+        config_.data, loaded.path.string(), fmt::join(changes, ", "), (folder_ / "config.toml").string()));
+  }
   restore(loaded, *model_, &optimisers_);
   earlier_ = parts_so_far(folder_);
   graph_.forget();
   progress_ = loaded.progress;
+  progress_.data = task_->fingerprint();
   tally_.reset(progress_.loss_sum, progress_.wrong);
 }
 

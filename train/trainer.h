@@ -42,7 +42,8 @@ class Trainer {
   /// Builds everything from a resolved config; `folder` is the run's.
   Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command);
 
-  /// Goes on from a checkpoint of this config.
+  /// Goes on from a checkpoint of this config. Throws std::runtime_error naming what has changed where the
+  /// data is not what the checkpoint was trained on.
   void resume(const Checkpoints::Loaded& loaded);
 
   /// Trains until the last epoch or a signal, writing metrics and checkpoints.
@@ -67,6 +68,10 @@ class Trainer {
 
   models::Network& model() { return *model_; }
   const ParameterSplit& split() const { return split_; }
+
+  /// What of the data is not as it was when the checkpoint was written; empty where nothing is, and where one
+  /// of them does not say.
+  std::vector<std::string> changes_of_data(const Checkpoints::Loaded& checkpoint) const;
 
  private:
   /// A soft constraint on some weights.

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace stiefel::data {
+
+/// What tells one data set from another: how many images its parts have, and the CRC-32 of their pixels and
+/// of their labels.
+struct Fingerprint {
+  struct Part {
+    int64_t images = 0;
+    uint32_t pixels = 0;
+    uint32_t labels = 0;
+  };
+  Part train;
+  Part test;
+};
+
+Fingerprint fingerprint_of(const Dataset& dataset);
+
+/// What has changed, for people: "96 training images instead of 512", "other test labels". Empty where
+/// nothing has.
+std::vector<std::string> changes(const Fingerprint& before, const Fingerprint& now);
+
+}  // namespace stiefel::data
