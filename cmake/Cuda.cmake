@@ -1,17 +1,18 @@
-# What CUDA there is. nvcc alone compiles the kernels, which include no header of LibTorch's; the glue that gives them
-# to LibTorch needs a LibTorch built for CUDA.
+# What CUDA there is. The programs use a GPU where LibTorch was built for CUDA and nvcc is found. The kernels include no
+# header of LibTorch's, so nvcc alone can compile them, as a check that they compile.
 #
-#   STIEFEL_HAS_NVCC     the kernels compile
-#   STIEFEL_HAS_CUDA     the glue compiles too, and the programs use a GPU
+#   STIEFEL_HAS_NVCC     the kernels are compiled
+#   STIEFEL_HAS_CUDA     so is the glue that gives them to LibTorch, and the programs use a GPU
 
 # Code for Hopper, and PTX from which the driver makes code for any other card since Turing.
 set(STIEFEL_CUDA_ARCHITECTURES "75-virtual;90-real" CACHE STRING
   "The GPU architectures of the kernels that are not for Hopper alone")
-option(STIEFEL_CUDA "Compile the CUDA kernels where nvcc is found" ON)
+option(STIEFEL_CUDA "Use CUDA where LibTorch was built for it and nvcc is found" ON)
+option(STIEFEL_CUDA_COMPILE_CHECK "Compile the CUDA kernels for a LibTorch without CUDA too, where nvcc is found" OFF)
 
 set(STIEFEL_HAS_NVCC OFF)
 set(STIEFEL_HAS_CUDA OFF)
-if(STIEFEL_CUDA)
+if(STIEFEL_CUDA AND (TARGET torch_cuda OR STIEFEL_CUDA_COMPILE_CHECK))
   include(CheckLanguage)
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
     set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
