@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,9 +11,10 @@
 #include "bench/formats.h"
 #include "bench/progress.h"
 #include "bench/table.h"
+#include "bench/threads.h"
 #include "command.h"
 #include "data/places.h"
-#include "threads.h"
+#include "number_options.h"
 #include "train/device.h"
 #include "train/network.h"
 #include "train/precision.h"
@@ -50,7 +52,7 @@ struct Common {
         ->capture_default_str()
         ->check(CLI::IsMember(bench::row_formats()));
     command.add_option("--threads", threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)")
-        ->check(CLI::NonNegativeNumber);
+        ->transform(whole_number());
   }
 
   bool for_people() const { return format == "table" || format == "md"; }
@@ -84,7 +86,7 @@ void add_step(CLI::App& group) {
       ->excludes(model);
   command->add_option("--repetitions", options->repetitions, "timed turns of each method")
       ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
+      ->transform(whole_number(1, 100000));
   options->common.add(*command);
   command->callback([options] {
     const auto& common = options->common;
@@ -102,7 +104,7 @@ void add_step(CLI::App& group) {
       subject.weights = subject.network->weights;
     }
     if (common.step_precision == "full") subject.precision = Precision::kFull;
-    set_threads(common.threads);
+    bench::set_threads(common.threads);
     const auto device = train::choose_device(common.device);
     bench::Progress progress;
     const auto rows =
@@ -184,7 +186,7 @@ void compare_networks(const EpochOptions& options) {
   }
   const auto chosen = bench::with_baselines(bench::choose_contenders(common.methods));
   check_networks(options);
-  set_threads(common.threads);
+  bench::set_threads(common.threads);
   const auto device = train::choose_device(common.device);
   auto config = options.config;
   config.device = common.device;
@@ -230,10 +232,12 @@ void add_epoch(CLI::App& group) {
   command->add_option("--data", config.data, "data set: fashion-mnist, mnist, cifar10 or cifar100")
       ->capture_default_str();
   command->add_option("--data-dir", config.data_dir, data::kDataDirHelp);
-  command->add_option("--batch", config.batch, "images a step")->capture_default_str();
+  command->add_option("--batch", config.batch, "images a step")
+      ->capture_default_str()
+      ->transform(whole_number());
   command->add_option("--steps", options->steps, "training steps that are timed, after those to warm up")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
+      ->transform(whole_number(1, 1000000));
   command
       ->add_option("--precision", config.precision, "of the network on a GPU: fp32, tf32 or bf16; auto: tf32")
       ->capture_default_str();

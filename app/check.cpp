@@ -3,8 +3,10 @@
 #include <memory>
 
 #include "command.h"
+#include "number_options.h"
 #include "run_model.h"
 #include "standard_streams.h"
+#include "text/shown.h"
 #include "train/orthonormality.h"
 
 namespace stiefel::app {
@@ -20,13 +22,13 @@ void add_check(CLI::App& app) {
   command->add_option("RUN", options->run, "the run's folder")->required();
   command->add_option("--tolerance", options->tolerance, "the exit status is 1 above it")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(number({0, 1e12}));
   command->add_flag("--last", options->last, "the last checkpoint instead of the best");
   command->callback([options] {
     const auto run = open_run(options->run, options->last);
     if (!train::constrains_weights(run.config)) {
       throw std::runtime_error(fmt::format("{} was trained with {}, which has no orthonormal weights",
-                                           options->run, run.config.optim));
+                                           text::shown(options->run), run.config.optim));
     }
     const auto weights = train::measure_orthonormality(*build_network(run), run.config);
     size_t width = 6;

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "files/files.h"
+#include "number_options.h"
 
 namespace stiefel::app {
 
@@ -12,6 +13,11 @@ template <class Value>
 constexpr bool is_optional = false;
 template <class Value>
 constexpr bool is_optional<std::optional<Value>> = true;
+
+/// Whether the option holds numbers of this kind: one, perhaps one, or several.
+template <class Value, class Number>
+constexpr bool holds = std::is_same_v<Value, Number> || std::is_same_v<Value, std::optional<Number>> ||
+                       std::is_same_v<Value, std::vector<Number>>;
 
 }  // namespace
 
@@ -25,12 +31,15 @@ void ConfigOptions::add(CLI::App& command) {
     if constexpr (std::is_same_v<Value, bool>) {
       command.add_flag(flag + ",!--no-" + name, value,
                        std::string(help) + (value ? " (default: on)" : " (default: off)"));
-    } else if constexpr (std::is_same_v<Value, std::vector<double>>) {
-      command.add_option(flag, value, help)->delimiter(',');
-    } else if constexpr (is_optional<Value>) {
-      command.add_option(flag, value, help);
     } else {
-      command.add_option(flag, value, help)->capture_default_str();
+      auto* option = command.add_option(flag, value, help);
+      if constexpr (holds<Value, int64_t>) option->transform(whole_number());
+      if constexpr (holds<Value, double>) option->check(number());
+      if constexpr (std::is_same_v<Value, std::vector<double>>) {
+        option->delimiter(',');
+      } else if constexpr (!is_optional<Value>) {
+        option->capture_default_str();
+      }
     }
   });
 }

@@ -6,7 +6,7 @@
 #include "command.h"
 #include "run_model.h"
 #include "standard_streams.h"
-#include "threads.h"
+#include "text/shown.h"
 #include "train/device.h"
 
 namespace stiefel::app {
@@ -32,7 +32,7 @@ void add_eval(CLI::App& app) {
     // A GPU's network is looked at on the CPU in float32.
     if (train::choose_device(options->device).is_cpu()) run.config.precision = "auto";
     run.config.resolve();
-    set_threads(run.config.threads);
+    set_threads(0, run.config);
     train::Trainer trainer(run.config, options->run, {});
     if (const auto changes = trainer.changes_of_data(run.checkpoint); !changes.empty()) {
       say(fmt::format("{} is not what {} was trained with: {}", run.config.data, run.checkpoint.path.string(),
@@ -40,7 +40,7 @@ void add_eval(CLI::App& app) {
     }
     train::restore(run.checkpoint, trainer.model(), nullptr);
     const auto result = trainer.evaluate(train::Task::Part::kTest);
-    fmt::print("{} after epoch {}: test loss {:.4f}, test error {:.2f} %\n", run.checkpoint.path.string(),
+    fmt::print("{} after epoch {}: test loss {:.4f}, test error {:.2f} %\n", text::shown(run.checkpoint.path),
                run.checkpoint.progress.epoch, result.loss, result.error);
   });
 }

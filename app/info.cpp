@@ -1,7 +1,8 @@
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include "bench/threads.h"
 #include "command.h"
-#include "threads.h"
 #include "train/system.h"
 
 namespace stiefel::app {
@@ -9,7 +10,7 @@ namespace stiefel::app {
 void add_info(CLI::App& app) {
   auto* command = app.add_subcommand("info", "versions, devices, BLAS and threads");
   command->callback([] {
-    set_threads(0);
+    bench::set_threads(0);
     const auto line = [](const std::string& name, const nlohmann::json& value) {
       const auto text = value.is_string() ? value.get<std::string>() : value.dump();
       fmt::print("{:12} {}\n", name, text.empty() ? "none" : text);

@@ -9,10 +9,12 @@
 
 #include "command.h"
 #include "data/places.h"
+#include "number_options.h"
 #include "paper/formats.h"
 #include "paper/registry.h"
 #include "paper/workers.h"
 #include "paper_parts.h"
+#include "text/shown.h"
 
 namespace stiefel::app {
 
@@ -40,7 +42,7 @@ void add_paper(CLI::App& app, const Context& context) {
   command->add_option("NAME", options->name, names)->required();
   command->add_option("--only", options->only, "ROW,COLUMN: these cells alone; either may be empty");
   command->add_option("--seeds", options->seeds, "seeds 1 … N (default: " + usual_seeds() + ")")
-      ->check(CLI::Range(1, 1000));
+      ->transform(whole_number(1, 1000));
   command
       ->add_option(
           "--scale", options->scale,
@@ -56,7 +58,7 @@ void add_paper(CLI::App& app, const Context& context) {
       ->add_option("--jobs", options->jobs,
                    "runs at once, each in a process of its own; on a CPU they share its cores")
       ->capture_default_str()
-      ->check(CLI::Range(1, 64));
+      ->transform(whole_number(1, 64));
   command
       ->add_option(paper::Workers::kOption, options->starter, "one of several processes that --jobs started")
       ->group("");
@@ -75,22 +77,25 @@ void add_paper(CLI::App& app, const Context& context) {
       ->add_option("--precision", circumstances.precision,
                    "of networks on a GPU: fp32, tf32 or bf16 (where they can be); auto: tf32 for images")
       ->capture_default_str();
-  command->add_option("--threads", circumstances.threads,
-                      "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
+  command
+      ->add_option("--threads", circumstances.threads,
+                   "of the CPU (default: $OMP_NUM_THREADS, else all cores)")
+      ->transform(whole_number());
   command->add_option("--data-dir", circumstances.data_dir, data::kDataDirHelp);
   command->callback([options, &context] {
     if (fs::exists(options->out) && !fs::is_directory(options->out)) {
-      throw std::invalid_argument(
-          fmt::format("--out is {}, which is a file; give the folder of the runs", options->out));
+      throw std::invalid_argument(fmt::format("--out is {}, which is a file; give the folder of the runs",
+                                              text::shown(options->out)));
     }
     // Before hours of runs, not after them.
     if (fs::is_directory(options->html)) {
-      throw std::invalid_argument(fmt::format("--html is {}, a folder; name a file", options->html));
+      throw std::invalid_argument(
+          fmt::format("--html is {}, a folder; name a file", text::shown(options->html)));
     }
     if (const auto folder = fs::path(options->html).parent_path();
         !folder.empty() && !fs::is_directory(folder)) {
-      throw std::invalid_argument(
-          fmt::format("--html is {}, but {} is no folder; make it first", options->html, folder.string()));
+      throw std::invalid_argument(fmt::format("--html is {}, but {} is no folder; make it first",
+                                              text::shown(options->html), text::shown(folder)));
     }
     if (options->starter != 0) paper::Workers::follow(options->starter);
     const bool about_all = options->name == "list" || options->name == "results";

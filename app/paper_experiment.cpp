@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "bench/progress.h"
+#include "bench/threads.h"
 #include "files/files.h"
 #include "files/folder_lock.h"
 #include "paper/figure_svg.h"
@@ -24,7 +25,7 @@
 #include "paper/workers.h"
 #include "paper_parts.h"
 #include "standard_streams.h"
-#include "threads.h"
+#include "text/shown.h"
 #include "train/display.h"
 #include "train/interrupt.h"
 
@@ -135,7 +136,7 @@ void write_figures(const paper::Results& results, const paper::Verdict& verdict,
     if (svg.empty()) continue;
     const auto file = folder / fmt::format("{}-{}.svg", results.experiment->name, panel);
     files::write(file, svg);
-    say("wrote " + file.string());
+    say("wrote " + text::shown(file));
   }
 }
 
@@ -158,7 +159,7 @@ paper::Results show_kept(const paper::Experiment& experiment, const std::vector<
                          paper::Scale scale, const PaperOptions& options) {
   paper::Results results{&experiment, scale, {}};
   const auto kept = paper::read_kept(experiment, scale, options.out);
-  const auto file = paper::kept_file(experiment, scale, options.out).string();
+  const auto file = text::shown(paper::kept_file(experiment, scale, options.out));
   if (!kept) say(fmt::format("{} is not there: nothing was kept; without --show it is computed", file));
   for (const auto& cell : cells) {
     const auto* found = kept ? kept->find(cell.row, cell.column) : nullptr;
@@ -173,7 +174,7 @@ paper::Results show_kept(const paper::Experiment& experiment, const std::vector<
 }
 
 void keep(const paper::Results& results, const PaperOptions& options) {
-  const auto file = paper::kept_file(*results.experiment, results.scale, options.out).string();
+  const auto file = text::shown(paper::kept_file(*results.experiment, results.scale, options.out));
   if (paper::keep_results(results, options.out)) {
     say("kept in " + file);
   } else {
@@ -200,9 +201,9 @@ void reproduce(const PaperOptions& options, const Context& context) {
   if (options.dry_run) {
     if (experiment.compute) {
       fmt::print("{} is computed directly: no runs, less than a minute on two cores, and then kept in {}\n",
-                 experiment.name, paper::kept_file(experiment, scale, options.out).string());
+                 experiment.name, text::shown(paper::kept_file(experiment, scale, options.out)));
     } else {
-      set_threads(options.circumstances.threads);
+      bench::set_threads(options.circumstances.threads);
       auto jobs = paper::make_plan(cells, seeds, scale, options.circumstances, options.out);
       paper::time_networks(jobs, scale, say);
       show_plan(jobs, options.jobs, scale);
@@ -214,7 +215,7 @@ void reproduce(const PaperOptions& options, const Context& context) {
     }
     return;
   }
-  set_threads(options.circumstances.threads);
+  bench::set_threads(options.circumstances.threads);
   paper::Results results{&experiment, scale, {}};
   std::vector<std::string> failed;
   const bool computes = experiment.compute && !options.show;
@@ -234,7 +235,7 @@ void reproduce(const PaperOptions& options, const Context& context) {
   if (experiment.axis != paper::Experiment::Axis::kNone && whole) write_figures(results, verdict, options);
   if (!options.html.empty()) {
     files::write(options.html, paper::experiment_page(results, verdict));
-    say("open in a browser: " + fs::absolute(options.html).string());
+    say("open in a browser: " + text::shown(fs::absolute(options.html)));
   }
   fail_where(failed);
 }

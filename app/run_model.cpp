@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "bench/threads.h"
 #include "files/files.h"
 #include "standard_streams.h"
+#include "text/shown.h"
 #include "train/checkpoint_content.h"
 #include "train/housekeeping.h"
 #include "train/network.h"
@@ -15,7 +17,7 @@ void require_run(const std::filesystem::path& folder) {
   if (std::filesystem::exists(folder / "config.toml")) return;
   throw std::runtime_error(fmt::format(
       "{} is no run's folder: it has no config.toml; name the folder that `stiefel train --out` was given",
-      folder.string()));
+      text::shown(folder)));
 }
 
 void require_same_config(const train::Checkpoints::Loaded& checkpoint, const train::Config& config,
@@ -30,7 +32,7 @@ void require_same_config(const train::Checkpoints::Loaded& checkpoint, const tra
   throw std::runtime_error(fmt::format(
       "{} was written with another config; these differ from {}: {}; take back what was changed, or move the "
       "checkpoint away if it is another run's",
-      checkpoint.path.string(), (folder / "config.toml").string(), fmt::join(different, ", ")));
+      text::shown(checkpoint.path), text::shown(folder / "config.toml"), fmt::join(different, ", ")));
 }
 
 namespace {
@@ -68,7 +70,7 @@ OpenRun open_run(const std::filesystem::path& folder, bool last) {
     throw std::runtime_error(
         fmt::format("{} has no checkpoint that can be read, so its network is not there; `stiefel report` "
                     "shows what its metrics say",
-                    folder.string()));
+                    text::shown(folder)));
   auto config = train::config_from_toml(loaded->config, loaded->path.string());
   config.resolve();
   require_own_checkpoint(*loaded, config, folder);
@@ -80,6 +82,16 @@ std::shared_ptr<models::Network> build_network(const OpenRun& run) {
   train::restore(run.checkpoint, *model, nullptr);
   model->eval();
   return model;
+}
+
+void set_threads(int64_t chosen, const train::Config& config) {
+  const auto most = bench::most_threads();
+  if (chosen == 0 && config.threads > most) {
+    fmt::print(stderr, "the run's {} threads are more than this machine takes: {} are used\n", config.threads,
+               most);
+    chosen = most;
+  }
+  bench::set_threads(chosen != 0 ? chosen : config.threads);
 }
 
 }  // namespace stiefel::app

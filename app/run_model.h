@@ -30,4 +30,8 @@ OpenRun open_run(const std::filesystem::path& folder, bool last);
 /// The network of a run with its trained weights, on the CPU; needs no data set.
 std::shared_ptr<models::Network> build_network(const OpenRun& run);
 
+/// Sets the number of threads for a run that was made earlier, perhaps on another machine: `chosen`, or where
+/// that is 0 the run's own, or as many of these as this machine takes, and says so.
+void set_threads(int64_t chosen, const train::Config& config);
+
 }  // namespace stiefel::app

@@ -6,15 +6,17 @@
 #include <memory>
 #include <utility>
 
+#include "bench/threads.h"
 #include "command.h"
 #include "config_options.h"
 #include "data/catalogue.h"
 #include "data/places.h"
 #include "files/files.h"
 #include "files/folder_lock.h"
+#include "number_options.h"
 #include "run_model.h"
 #include "standard_streams.h"
-#include "threads.h"
+#include "text/shown.h"
 #include "train/checkpoint_content.h"
 #include "train/display.h"
 #include "train/interrupt.h"
@@ -32,21 +34,21 @@ namespace {
 /// Makes sure that a new run may use the folder, which must be new or empty. Whether it is new.
 bool claim(const fs::path& folder) {
   if (fs::exists(folder) && !fs::is_directory(folder)) {
-    throw std::runtime_error(fmt::format("{}: is not a folder", folder.string()));
+    throw std::runtime_error(fmt::format("{}: is not a folder", text::shown(folder)));
   }
   // The first file of a run, which is enough to go on with it from the beginning.
   if (fs::exists(folder / "config.toml")) {
     throw std::runtime_error(
-        fmt::format("{} holds a run already; go on with 'stiefel resume {}', or choose another --out",
-                    folder.string(), folder.string()));
+        fmt::format("{} holds a run already; choose another --out, or go on with: stiefel resume {}",
+                    text::shown(folder), text::shell_word(folder)));
   }
   if (fs::exists(folder) && !train::is_unused(folder)) {
-    throw std::runtime_error(fmt::format("{} is not empty; choose another --out", folder.string()));
+    throw std::runtime_error(fmt::format("{} is not empty; choose another --out", text::shown(folder)));
   }
   std::error_code error;
   const bool made = fs::create_directories(folder, error);
   if (error)
-    throw std::runtime_error(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+    throw std::runtime_error(fmt::format("{}: cannot be made: {}", text::shown(folder), error.message()));
   return made;
 }
 
@@ -54,8 +56,8 @@ bool claim(const fs::path& folder) {
 files::FolderLock take(const fs::path& folder) {
   auto lock = files::FolderLock::try_take(folder);
   if (!lock) {
-    throw std::runtime_error(
-        fmt::format("{} is being run by another command; wait for it, or stop it first", folder.string()));
+    throw std::runtime_error(fmt::format("{} is being run by another command; wait for it, or stop it first",
+                                         text::shown(folder)));
   }
   return std::move(*lock);
 }
@@ -71,7 +73,7 @@ void describe(train::Trainer& trainer, const train::Config& config, const fs::pa
   for (const auto& weight : trainer.split().manifold) values += weight.numel();
   fmt::print("{} on {} with {}: {} parameters, {} in {} orthonormal matrices; into {}\n", config.model,
              config.task_name(), config.method_name(), models::parameter_count(trainer.model()), values,
-             trainer.split().manifold.size(), folder.string());
+             trainer.split().manifold.size(), text::shown(folder));
 }
 
 /// Trains, and says at the end where things are.
@@ -79,11 +81,11 @@ void finish(train::Trainer& trainer, const fs::path& folder) {
   const auto outcome = trainer.run();
   if (outcome.signal != 0) {
     say(fmt::format("stopped by {}; go on with: stiefel resume {}", train::signal_name(outcome.signal),
-                    folder.string()));
+                    text::shell_word(folder)));
     throw Exit{128 + outcome.signal};
   }
   if (outcome.best_epoch) fmt::print("no epoch bettered epoch {}: stopping early\n", *outcome.best_epoch);
-  fmt::print("done; see it with: stiefel report {}\n", folder.string());
+  fmt::print("done; see it with: stiefel report {}\n", text::shell_word(folder));
 }
 
 }  // namespace
@@ -99,7 +101,7 @@ void add_train(CLI::App& app, const Context& context) {
     const fs::path folder = out->empty() ? fmt::format("runs/{}-{}-{}-{}", config.task_name(), config.model,
                                                        config.method_name(), config.seed)
                                          : *out;
-    set_threads(config.threads);
+    bench::set_threads(config.threads);
     train::make_network(config);  // a bad name fails before any work
     if (config.needs_data()) data::locate(data::facts_of(config.data), config.data_dir);
     const bool made = claim(folder);
@@ -121,7 +123,8 @@ void add_resume(CLI::App& app, const Context& context) {
   const auto run = std::make_shared<std::string>();
   const auto threads = std::make_shared<int64_t>(0);
   command->add_option("RUN", *run, "the run's folder")->required();
-  command->add_option("--threads", *threads, "of the CPU (default: those of the run)");
+  command->add_option("--threads", *threads, "of the CPU (default: those of the run)")
+      ->transform(whole_number());
   command->callback([=, &context] {
     const fs::path folder = *run;
     require_run(folder);
@@ -138,7 +141,7 @@ void add_resume(CLI::App& app, const Context& context) {
     // without it the record is all that is left, and is not overwritten.
     const bool kept = finished || (status != "running" && has_metrics(folder));
     if (!loaded && (kept || !complaint.empty())) {
-      throw std::runtime_error(fmt::format("{} {}; start again into another folder", folder.string(),
+      throw std::runtime_error(fmt::format("{} {}; start again into another folder", text::shown(folder),
                                            complaint.empty() ? "holds epochs and no checkpoint to go on from"
                                                              : "has no whole checkpoint left"));
     }
@@ -148,21 +151,21 @@ void add_resume(CLI::App& app, const Context& context) {
         fmt::print(
             "{} is finished: it stopped early, epoch {} was its best; raise patience in its config.toml to "
             "go on\n",
-            folder.string(), loaded->progress.best_epoch);
+            text::shown(folder), loaded->progress.best_epoch);
         return;
       }
       if (finished && loaded->progress.epoch >= config.epochs) {
-        fmt::print("{} is finished: {} of {} epochs\n", folder.string(), loaded->progress.epoch,
+        fmt::print("{} is finished: {} of {} epochs\n", text::shown(folder), loaded->progress.epoch,
                    config.epochs);
         return;
       }
     }
-    set_threads(*threads > 0 ? *threads : config.threads);
+    set_threads(*threads, config);
     train::Trainer trainer(config, folder, context.command);
     describe(trainer, config, folder);
     if (loaded) {
       trainer.resume(*loaded);
-      fmt::print("going on from {}: epoch {}, step {}\n", loaded->path.filename().string(),
+      fmt::print("going on from {}: epoch {}, step {}\n", text::shown(loaded->path.filename()),
                  loaded->progress.epoch + 1, loaded->progress.step);
     } else {
       fmt::print("no checkpoint was written yet: starting from the beginning{}\n",

@@ -5,9 +5,10 @@
 
 #include "bench/progress.h"
 #include "bench/table.h"
+#include "bench/threads.h"
 #include "command.h"
 #include "data/places.h"
-#include "threads.h"
+#include "number_options.h"
 #include "train/unitariness.h"
 
 namespace stiefel::app {
@@ -34,16 +35,28 @@ void add_unitariness(CLI::App& app) {
   command->add_option("--data-dir", config.data_dir, data::kDataDirHelp);
   command->add_option("--iterations", options->iterations, "training steps of each cell")
       ->capture_default_str()
-      ->check(CLI::Range(1, 10000000));
+      ->transform(whole_number(1, 10000000));
   command->add_option("--lr-manifold", options->lr_manifold, "rate of the unitary matrix")
-      ->capture_default_str();
-  command->add_option("--momentum", options->momentum, "of the unitary matrix")->capture_default_str();
-  command->add_option("--lr", options->lr, "rate of the rest, by RMSprop")->capture_default_str();
-  command->add_option("--batch", config.batch, "sequences a step")->capture_default_str();
-  command->add_option("--length", config.length, "of --task copying and adding")->capture_default_str();
-  command->add_option("--seed", config.seed, "of the weights and the order")->capture_default_str();
+      ->capture_default_str()
+      ->check(number());
+  command->add_option("--momentum", options->momentum, "of the unitary matrix")
+      ->capture_default_str()
+      ->check(number());
+  command->add_option("--lr", options->lr, "rate of the rest, by RMSprop")
+      ->capture_default_str()
+      ->check(number());
+  command->add_option("--batch", config.batch, "sequences a step")
+      ->capture_default_str()
+      ->transform(whole_number());
+  command->add_option("--length", config.length, "of --task copying and adding")
+      ->capture_default_str()
+      ->transform(whole_number());
+  command->add_option("--seed", config.seed, "of the weights and the order")
+      ->capture_default_str()
+      ->transform(whole_number());
   command->add_option("--device", config.device, "auto, cpu or cuda")->capture_default_str();
-  command->add_option("--threads", config.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
+  command->add_option("--threads", config.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)")
+      ->transform(whole_number());
   command->callback([options] {
     auto run = options->config;
     run.optim = "cayley-sgd";
@@ -51,7 +64,7 @@ void add_unitariness(CLI::App& app) {
     run.lr_manifold = options->lr_manifold;
     run.momentum = options->momentum;
     run.resolve();
-    set_threads(run.threads);
+    bench::set_threads(run.threads);
     auto cells = train::unitariness_cells();
     bench::Progress progress;
     train::measure_unitariness(run, options->iterations, cells,

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "text/numbers.h"
+
 namespace stiefel::bench {
 
 const char* const kUsage =
@@ -28,17 +30,14 @@ namespace {
 
 bool starts_with(const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; }
 
-int thread_count(const std::string& text) {
-  size_t used = 0;
-  int value = 0;
+int64_t thread_count(const std::string& word) {
+  int64_t value = 0;
   try {
-    value = std::stoi(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
+    value = text::to_whole(word);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string("--threads: ") + error.what());
   }
-  if (used == 0 || used != text.size() || value < 1) {
-    throw std::invalid_argument("--threads takes a positive number; got '" + text + "'");
-  }
+  if (value < 1) throw std::invalid_argument("--threads takes a positive number; got '" + word + "'");
   return value;
 }
 

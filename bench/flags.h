@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@ namespace stiefel::bench {
 struct Flags {
   bool quick = false;
   bool help = false;
-  int threads = 0;                ///< 0: the number of cores, or what OMP_NUM_THREADS says
+  int64_t threads = 0;            ///< 0: the number of cores, or what OMP_NUM_THREADS says
   bool repetitions = false;       ///< whether the user chose --benchmark_repetitions
   bool to_stdout = false;         ///< whether the user asked for Google Benchmark's own output
   std::vector<std::string> rest;  ///< the program's name, our defaults, then the user's flags, which win

@@ -11,10 +11,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <thread>
 
 #include "bench/start.h"
+#include "bench/threads.h"
 #include "models/recurrent_net.h"
+#include "text/numbers.h"
 
 namespace {
 
@@ -47,7 +48,7 @@ Stepper stepper(const char* name, int64_t n, const at::Device& device, const Opt
   return {name, k, std::make_unique<Optimizer>(std::vector<at::Tensor>{k}, options)};
 }
 
-void measure(int64_t n, int rounds, const at::Device& device) {
+void measure(int64_t n, int64_t rounds, const at::Device& device) {
   using stiefel::CayleyAdam;
   using stiefel::CayleyClosed;
   using stiefel::CayleySGD;
@@ -67,7 +68,7 @@ void measure(int64_t n, int rounds, const at::Device& device) {
   auto big_out = torch::empty_like(big);
 
   std::map<std::string, std::vector<double>> seconds;
-  for (int i = 0; i < rounds + 1; ++i) {
+  for (int64_t i = 0; i < rounds + 1; ++i) {
     at::Tensor loss;
     const double forward =
         seconds_of([&] { loss = torch::cross_entropy_loss(net.forward(images), labels); }, device);
@@ -110,24 +111,32 @@ void measure(int64_t n, int rounds, const at::Device& device) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int rounds = 7;
+  int64_t rounds = 7;
   std::string device = "cpu";
   std::vector<int64_t> sizes;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
-      rounds = std::max(1, std::atoi(argv[++i]));
-    } else if (std::strcmp(argv[i], "--device") == 0 && i + 1 < argc) {
-      device = argv[++i];
-    } else if (const auto size = std::atoll(argv[i]); size > 0) {
-      sizes.push_back(size);
-    } else {
-      fmt::print(stderr, "usage: recurrence_benchmark [HIDDEN…] [--rounds N] [--device cpu|cuda]\n");
-      return 2;
+  const auto positive = [](const std::string& word) {
+    const auto value = stiefel::text::to_whole(word);
+    if (value < 1) throw std::invalid_argument(word + " is not positive");
+    return value;
+  };
+  try {
+    for (int i = 1; i < argc; ++i) {
+      if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
+        rounds = positive(argv[++i]);
+      } else if (std::strcmp(argv[i], "--device") == 0 && i + 1 < argc) {
+        device = argv[++i];
+      } else {
+        sizes.push_back(positive(argv[i]));
+      }
     }
+    stiefel::bench::set_threads(0);
+  } catch (const std::invalid_argument& error) {
+    fmt::print(stderr,
+               "recurrence_benchmark: {}\nusage: recurrence_benchmark [HIDDEN…] [--rounds N] [--device "
+               "cpu|cuda]\n",
+               error.what());
+    return 2;
   }
   if (sizes.empty()) sizes = {116, 512};
-  if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    at::set_num_threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
-  }
   for (const auto size : sizes) measure(size, rounds, at::Device(device));
 }

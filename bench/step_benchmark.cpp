@@ -6,13 +6,11 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "methods.h"
 #include "progress.h"
 #include "report.h"
+#include "threads.h"
 #include "workloads.h"
 
 namespace {
@@ -75,14 +74,6 @@ void add_step(const Workload& workload, const Method& method, bool few) {
 bool takes_long(const Workload& workload, const Method& method) {
   const double n = static_cast<double>(workload.layers[0].n());
   return workload.large || (n >= 2048 && !method.ours && method.on_manifold);
-}
-
-void set_threads(int chosen) {
-  if (chosen > 0) {
-    at::set_num_threads(chosen);
-  } else if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    at::set_num_threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
-  }
 }
 
 int run_all(const Flags& flags) {

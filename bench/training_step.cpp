@@ -13,10 +13,11 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <thread>
 
+#include "bench/threads.h"
 #include "files/files.h"
 #include "models/classifier.h"
+#include "text/numbers.h"
 #include "train/trainer.h"
 
 namespace {
@@ -93,13 +94,18 @@ double plain_seconds() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 5;
-  if (!std::getenv("OMP_NUM_THREADS"))
-    at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
+  int64_t rounds = 5;
+  try {
+    if (argc > 1) rounds = std::max<int64_t>(1, stiefel::text::to_whole(argv[1]));
+    stiefel::bench::set_threads(0);
+  } catch (const std::invalid_argument& error) {
+    fmt::print(stderr, "training_step: {}\nusage: training_step [ROUNDS]\n", error.what());
+    return 2;
+  }
   const auto folder = fs::temp_directory_path() / fmt::format("stiefel_training_step_{}", ::getpid());
   write_data(folder / "cifar-10-batches-bin");
   std::map<std::string, std::vector<double>> seconds;
-  for (int i = 0; i < rounds; ++i) {
+  for (int64_t i = 0; i < rounds; ++i) {
     fmt::print(stderr, "round {} of {}\n", i + 1, rounds);
     seconds["the plainest loop, torch::optim::SGD"].push_back(plain_seconds());
     seconds["the trainer, sgd"].push_back(trainer_seconds(folder, "sgd"));

@@ -35,9 +35,9 @@ Precision precision_from_string(const std::string& name) {
 }
 
 void CayleyOptions::validate() const {
-  TORCH_CHECK(q > 0 && q < 1, "stiefel: q must lie between 0 and 1, where the iteration contracts; got ", q);
+  TORCH_CHECK(q > 0 && q < 1, "stiefel: q must lie in (0, 1), where the iteration contracts; got ", q);
   TORCH_CHECK(eps >= 0 && std::isfinite(eps), "stiefel: eps must be finite and not negative; got ", eps);
-  TORCH_CHECK(iterations >= 0 && iterations <= 1000, "stiefel: iterations must lie between 0 and 1000; got ",
+  TORCH_CHECK(iterations >= 0 && iterations <= 1000, "stiefel: iterations must lie in [0, 1000]; got ",
               iterations);
 }
 

@@ -227,7 +227,7 @@ Penalty penalty_from_string(const std::string& name) {
 }
 
 void PenaltyOptions::validate() const {
-  TORCH_CHECK(rounds >= 1 && rounds <= 1000, "stiefel: rounds must lie between 1 and 1000; got ", rounds);
+  TORCH_CHECK(rounds >= 1 && rounds <= 1000, "stiefel: rounds must lie in [1, 1000]; got ", rounds);
 }
 
 at::Tensor penalty(Penalty kind, at::TensorList weights, const PenaltyOptions& options) {

@@ -340,7 +340,7 @@ class Command(CommandTest):
                             (("train", "--zzz"), "`stiefel train` has no option --zzz (`stiefel train --help` lists all)"),
                             (("--zzz",), "`stiefel` has no option --zzz (`stiefel --help` lists all)"),
                             (("train", "stray"), "stray (`stiefel train --help` lists all)"),
-                            (("train", "--epochs", "ten"), "--epochs = ten (`stiefel train --help` lists all)"),
+                            (("train", "--epochs", "ten"), "--epochs: 'ten' is not a whole number (`stiefel train --help` lists all)"),
                             (("train", "--optim"), "--optim: 1 required")):
             self.assertIn(said, self.run_command(*words, status=2).stderr)
         self.assertIn("mnist", self.run_command("data", "list").stdout)

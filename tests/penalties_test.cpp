@@ -384,7 +384,7 @@ TEST(Penalties, BadInputIsNamed) {
   EXPECT_ERROR(stiefel::so_penalty(torch::eye(3).to_sparse()), "dense weights");
   EXPECT_ERROR(stiefel::penalty(Penalty::kSo, {}), "the list is empty");
   EXPECT_ERROR(stiefel::penalty(Penalty::kSo, {good, torch::ones({3}, at::kBool)}), "got Bool");
-  EXPECT_ERROR(stiefel::srip_penalty(good, options(false, 0)), "rounds must lie between 1 and 1000; got 0");
+  EXPECT_ERROR(stiefel::srip_penalty(good, options(false, 0)), "rounds must lie in [1, 1000]; got 0");
   EXPECT_ERROR(stiefel::srip_penalty(good, options(false, -2)), "got -2");
 }
 

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 #include <stdexcept>
 
@@ -14,6 +13,8 @@
 #include "models/recurrent_net.h"
 #include "penalty_schedule.h"
 #include "task.h"
+#include "text/numbers.h"
+#include "text/shown.h"
 
 namespace stiefel::train {
 
@@ -21,8 +22,9 @@ namespace {
 
 std::string quote(const std::string& text) {
   if (text.find_first_of("\"#\n") != std::string::npos) {
-    throw std::invalid_argument(fmt::format(
-        "'{}' cannot be written into a config file: it holds a quote, a # or a line break", text));
+    throw std::invalid_argument(
+        fmt::format("'{}' cannot be written into a config file: it holds a quote, a # or a line break",
+                    text::shown(text)));
   }
   return '"' + text + '"';
 }
@@ -38,24 +40,24 @@ std::string write(const std::optional<Value>& value) {
   return value ? write(*value) : std::string();
 }
 
-[[noreturn]] void unreadable(const std::string& name, const std::string& text, const char* kind) {
-  throw std::invalid_argument(fmt::format("{} = {}: expected {}", name, text, kind));
+[[noreturn]] void unreadable(const std::string& name, const std::string& value, const char* kind) {
+  throw std::invalid_argument(fmt::format("{} = {}: expected {}", name, text::shown(value), kind));
 }
 
-double to_double(const std::string& name, const std::string& text) {
+/// What `parse` makes of the text; its errors name the option too.
+template <class Parse>
+auto parsed(const std::string& name, const std::string& value, const Parse& parse) {
   try {
-    size_t end = 0;
-    const double value = std::stod(text, &end);
-    if (end == text.size()) return value;
-  } catch (const std::logic_error&) {
+    return parse(value);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("{}: {}", name, error.what()));
   }
-  unreadable(name, text, "a number");
 }
 
 void read(const std::string& name, const std::vector<std::string>& words, std::vector<double>& value) {
   value.clear();
   for (const auto& word : words) {
-    if (!word.empty()) value.push_back(to_double(name, word));
+    if (!word.empty()) value.push_back(parsed(name, word, text::to_number));
   }
 }
 
@@ -65,20 +67,13 @@ const std::string& only(const std::string& name, const std::vector<std::string>&
 }
 
 void read(const std::string& name, const std::vector<std::string>& words, double& value) {
-  value = to_double(name, only(name, words));
+  value = parsed(name, only(name, words), text::to_number);
 }
 void read(const std::string& name, const std::vector<std::string>& words, std::string& value) {
   value = words.empty() ? "" : only(name, words);
 }
 void read(const std::string& name, const std::vector<std::string>& words, int64_t& value) {
-  const auto& text = only(name, words);
-  try {
-    size_t end = 0;
-    value = std::stoll(text, &end);
-    if (end == text.size()) return;
-  } catch (const std::logic_error&) {
-  }
-  unreadable(name, text, "a whole number");
+  value = parsed(name, only(name, words), text::to_whole);
 }
 template <class Value>
 void read(const std::string& name, const std::vector<std::string>& words, std::optional<Value>& value) {
@@ -95,14 +90,22 @@ void check(bool good, const std::string& name, const std::string& value, const s
   if (!good) throw std::invalid_argument(fmt::format("--{} is {}; it must be {}", name, value, allowed));
 }
 
-void check_range(double value, double low, double high, const std::string& name, const std::string& allowed) {
-  check(value >= low && value <= high, name, write(value), allowed);
+void check_within(double value, const text::Interval& allowed, const std::string& name) {
+  check(allowed.contains(value), name, write(value), to_string(allowed));
 }
+
+void check_within(int64_t value, int64_t low, int64_t high, const std::string& name) {
+  check(value >= low && value <= high, name, write(value), fmt::format("from {} to {}", low, high));
+}
+
+constexpr double kMost = 1e12;
+constexpr text::Interval kNotNegative{0, kMost};
+constexpr text::Interval kBelowOne{0, 1, true, false};
 
 void check_one_of(const std::string& value, const std::vector<std::string>& allowed,
                   const std::string& name) {
-  check(std::find(allowed.begin(), allowed.end(), value) != allowed.end(), name, "'" + value + "'",
-        fmt::format("one of {}", fmt::join(allowed, ", ")));
+  check(std::find(allowed.begin(), allowed.end(), value) != allowed.end(), name,
+        "'" + text::shown(value) + "'", fmt::format("one of {}", fmt::join(allowed, ", ")));
 }
 
 /// The task, its network and what trains it.
@@ -112,8 +115,8 @@ void resolve_task(Config& config, const Method& method) {
   if (config.model == "auto") config.model = sequence ? "urnn-116" : "small";
   if (config.rest == "auto") config.rest = sequence ? "rmsprop" : "sgd";
   check_one_of(config.rest, {"sgd", "adam", "rmsprop"}, "rest");
-  check_range(config.clip, 0, 1e12, "clip", "0 or more");
-  check_range(static_cast<double>(config.length), 2, 1e6, "length", "between 2 and 1000000");
+  check_within(config.clip, kNotNegative, "clip");
+  check_within(config.length, 2, 1000000, "length");
   const bool recurrent = models::is_recurrent(config.model);
   const auto refuse = [&](const std::string& why) { throw std::invalid_argument(why); };
   if (sequence && !recurrent) {
@@ -154,8 +157,8 @@ void resolve_constraints(const Config& config, const Method& method) {
   check_one_of(config.penalty, {"none", "so", "dso", "srip"}, "penalty");
   check_one_of(config.weights, {"plain", "omdsm", "matrix-exp", "cayley", "householder"}, "weights");
   check_one_of(config.normalisation, {"batch", "dbn"}, "normalisation");
-  check_range(static_cast<double>(config.srip_rounds), 1, 1000, "srip-rounds", "between 1 and 1000");
-  check_range(static_cast<double>(config.group_size), 0, 1e6, "group-size", "0 or more");
+  check_within(config.srip_rounds, 1, 1000, "srip-rounds");
+  check_within(config.group_size, 0, 1000000, "group-size");
   const auto refuse = [](const std::string& what, const std::string& why) {
     throw std::invalid_argument(fmt::format("{} {}", what, why));
   };
@@ -167,7 +170,7 @@ void resolve_constraints(const Config& config, const Method& method) {
     if (config.is_parametrised())
       refuse(what, fmt::format("has no meaning with --weights {}, which are orthonormal", config.weights));
     if (!config.penalty_weight) refuse(what, "needs --penalty-weight");
-    check_range(*config.penalty_weight, 0, 1e12, "penalty-weight", "0 or more");
+    check_within(*config.penalty_weight, kNotNegative, "penalty-weight");
     PenaltySchedule(*config.penalty_weight, config.penalty_schedule);  // throws where it cannot be read
   } else if (config.penalty_weight || !config.penalty_schedule.empty()) {
     refuse(config.penalty_weight ? "--penalty-weight" : "--penalty-schedule",
@@ -253,31 +256,30 @@ std::string Config::method_name() const {
 }
 
 void Config::resolve() {
-  const double most = 1e12;
   data::facts_of(data);
   const Method& method = find_method(optim);
   resolve_task(*this, method);
   const bool sequence = is_sequence_task(task);
-  check_range(static_cast<double>(epochs), 1, 1e6, "epochs", "between 1 and 1000000");
-  check_range(static_cast<double>(batch), 1, 1e6, "batch", "between 1 and 1000000");
+  check_within(epochs, 1, 1000000, "epochs");
+  check_within(batch, 1, 1000000, "batch");
   check(seed >= 0, "seed", write(seed), "0 or more");
   if (!lr) lr = sequence ? method.sequence_lr : method.lr;
-  check_range(*lr, 0, most, "lr", "0 or more");
+  check_within(*lr, kNotNegative, "lr");
   if (method.constrained) {
     const double of_sequence = task == "pixel" ? method.pixel_lr_manifold : method.memory_lr_manifold;
     if (!lr_manifold) lr_manifold = sequence ? of_sequence : method.lr_manifold;
-    check_range(*lr_manifold, 0, most, "lr-manifold", "0 or more");
+    check_within(*lr_manifold, kNotNegative, "lr-manifold");
   } else if (lr_manifold) {
     throw std::invalid_argument(
         fmt::format("--lr-manifold has no meaning with --optim {}: it has no orthonormal weights", optim));
   }
   if (!momentum && !method.retraction) momentum = 0.9;
-  if (momentum) check(*momentum >= 0 && *momentum < 1, "momentum", write(momentum), "in [0, 1)");
+  if (momentum) check_within(*momentum, kBelowOne, "momentum");
   if (!weight_decay) weight_decay = sequence ? 0 : optim == "adamw" ? 0.01 : 5e-4;
-  check_range(*weight_decay, 0, most, "weight-decay", "0 or more");
-  check(beta1 >= 0 && beta1 < 1, "beta1", write(beta1), "in [0, 1)");
+  check_within(*weight_decay, kNotNegative, "weight-decay");
+  check_within(beta1, kBelowOne, "beta1");
   if (!beta2) beta2 = method.beta2;
-  check(*beta2 >= 0 && *beta2 < 1, "beta2", write(*beta2), "in [0, 1)");
+  check_within(*beta2, kBelowOne, "beta2");
   if (schedule == "auto") schedule = sequence ? "constant" : "multi-step";
   check_one_of(schedule, {"multi-step", "cosine", "constant"}, "schedule");
   if (schedule == "multi-step") {
@@ -286,23 +288,23 @@ void Config::resolve() {
   } else if (!drops.empty()) {
     throw std::invalid_argument(fmt::format("--drops has no meaning with --schedule {}", schedule));
   }
-  for (const double drop : drops) check_range(drop, 0, most, "drops", "epochs, 0 or more");
-  check_range(drop_factor, 1e-12, 1, "drop-factor", "above 0 and at most 1");
-  check_range(warm_up, 0, most, "warm-up", "0 or more");
-  check_range(static_cast<double>(iterations), 0, 1000, "iterations", "between 0 and 1000");
+  for (const double drop : drops) check_within(drop, kNotNegative, "drops");
+  check_within(drop_factor, {1e-12, 1}, "drop-factor");
+  check_within(warm_up, kNotNegative, "warm-up");
+  check_within(iterations, 0, 1000, "iterations");
   check_one_of(norm, {"frobenius", "one", "spectral"}, "norm");
-  check(q > 0 && q < 1, "q", write(q), "between 0 and 1");
+  check_within(q, {0, 1, false, false}, "q");
   resolve_constraints(*this, method);
   check_one_of(augment, {"auto", "none", "flip", "flip-crop"}, "augment");
   if (augment == "auto") augment = data.rfind("cifar", 0) == 0 ? "flip-crop" : "none";
-  check(dropout >= 0 && dropout < 1, "dropout", write(dropout), "in [0, 1)");
+  check_within(dropout, kBelowOne, "dropout");
   if (!validation) validation = task == "pixel" ? 5000 : 0;
   check(*validation >= 0, "validation", write(validation), "0 or more");
   check(*validation == 0 || needs_data(), "validation", write(validation), "0 with --task " + task);
   check(patience >= 0, "patience", write(patience), "0 or more");
   resolve_device(*this, method);
-  check_range(static_cast<double>(threads), 0, 4096, "threads", "between 0 and 4096");
-  check_range(static_cast<double>(checkpoint_every), 0, 1e6, "checkpoint-every", "0 or more");
+  check(threads >= 0, "threads", write(threads), "0 or more");  // the upper bound is the machine's
+  check_within(checkpoint_every, 0, 1000000, "checkpoint-every");
 }
 
 std::string to_toml(const Config& config) {
@@ -317,12 +319,13 @@ std::string to_toml(const Config& config) {
 Config config_from_toml(const std::string& text, const std::string& source) {
   Config config;
   refuse_nested_sections(text, source);
+  const auto where = text::shown(source);
   std::istringstream stream(text);
   std::vector<CLI::ConfigItem> items;
   try {
     items = CLI::ConfigTOML().from_config(stream);
   } catch (const CLI::Error& error) {
-    throw std::invalid_argument(fmt::format("{}: {}", source, error.what()));
+    throw std::invalid_argument(fmt::format("{}: {}", where, error.what()));
   }
   for (const auto& item : items) {
     if (item.name == "++" || item.name == "--") continue;  // CLI11's marks of sections
@@ -335,11 +338,11 @@ Config config_from_toml(const std::string& text, const std::string& source) {
         read(key, item.inputs, value);
       });
     } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(fmt::format("{}: {}", source, error.what()));
+      throw std::invalid_argument(fmt::format("{}: {}", where, error.what()));
     }
     if (!known) {
       throw std::invalid_argument(
-          fmt::format("{}: no option is called '{}' (see stiefel train --help)", source, key));
+          fmt::format("{}: no option is called '{}' (see stiefel train --help)", where, text::shown(key)));
     }
   }
   return config;

@@ -6,6 +6,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "text/numbers.h"
+#include "text/shown.h"
+
 namespace stiefel::train {
 
 namespace {
@@ -13,12 +16,10 @@ namespace {
 /// The number that is the whole text, or NaN.
 double number(const std::string& text) {
   try {
-    size_t end = 0;
-    const double value = std::stod(text, &end);
-    if (end == text.size()) return value;
-  } catch (const std::logic_error&) {
+    return text::to_number(text);
+  } catch (const std::invalid_argument&) {
+    return std::nan("");
   }
-  return std::nan("");
 }
 
 }  // namespace
@@ -32,9 +33,9 @@ PenaltySchedule::PenaltySchedule(double first, const std::string& text) : change
     const bool in_order = changes_.size() == 1 ? epoch >= 0 : epoch > changes_.back().epoch;
     if (!(in_order && weight >= 0 && std::isfinite(weight) && std::isfinite(epoch))) {
       throw std::invalid_argument(fmt::format(
-          "--penalty-schedule holds '{}'; it must be EPOCH:WEIGHT,… with rising epochs and weights of 0 "
-          "or more (20:1e-3,50:1e-4)",
-          part));
+          "--penalty-schedule holds '{}'; it must be EPOCH:WEIGHT,… with rising epochs and finite "
+          "weights of 0 or more (20:1e-3,50:1e-4)",
+          text::shown(part)));
     }
     changes_.push_back({epoch, weight});
   }

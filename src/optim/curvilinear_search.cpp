@@ -9,8 +9,8 @@
 namespace stiefel {
 
 void SearchOptions::validate() const {
-  TORCH_CHECK(rho > 0 && rho < 1, "stiefel: rho must lie between 0 and 1; got ", rho);
-  TORCH_CHECK(shrink > 0 && shrink < 1, "stiefel: shrink must lie between 0 and 1; got ", shrink);
+  TORCH_CHECK(rho > 0 && rho < 1, "stiefel: rho must lie in (0, 1); got ", rho);
+  TORCH_CHECK(shrink > 0 && shrink < 1, "stiefel: shrink must lie in (0, 1); got ", shrink);
   TORCH_CHECK(memory >= 0 && memory < 1, "stiefel: memory must lie in [0, 1); got ", memory);
   TORCH_CHECK(tries >= 1, "stiefel: tries must be 1 or more; got ", tries);
   TORCH_CHECK(least > 0 && least <= most, "stiefel: the step's bounds must be positive and in order; got ",
