@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "text/shown.h"
+
 namespace stiefel::app {
 
 namespace {
@@ -79,7 +81,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error,
     below.push_back(one->get_name());
   }
   if (!below.empty() && words.size() > depth && !is_option(words[depth])) {
-    return fmt::format("`{}` has no sub-command '{}'; there are {}", path, words[depth],
+    return fmt::format("`{}` has no sub-command '{}'; there are {}", path, text::shown(words[depth]),
                        fmt::join(below, ", "));
   }
   const auto names = long_names(*command);
@@ -89,10 +91,10 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error,
     if (name.size() < 3 || name.rfind("--", 0) != 0) continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     const auto guess = meant(name, names);
-    return fmt::format("`{}` has no option {}{} {}", path, name,
+    return fmt::format("`{}` has no option {}{} {}", path, text::shown(name),
                        guess.empty() ? "" : fmt::format("; did you mean {}?", guess), all);
   }
-  return fmt::format("{} {}", error.what(), all);
+  return fmt::format("{} {}", text::shown(std::string(error.what())), all);
 }
 
 }  // namespace stiefel::app

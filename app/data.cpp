@@ -8,6 +8,7 @@
 #include "data/check.h"
 #include "data/get.h"
 #include "data/places.h"
+#include "text/shown.h"
 
 namespace stiefel::app {
 
@@ -28,9 +29,11 @@ void add_list(CLI::App& group, const std::shared_ptr<std::string>& folder) {
         fmt::print("{:14} not found; fetch it with: {}\n", found.name,
                    data::fetch_remedy(data::facts_of(found.name), *folder));
       } else if (!found.complete()) {
-        fmt::print("{:14} {} lacks {}\n", found.name, found.where.string(), fmt::join(found.missing, ", "));
+        fmt::print("{:14} {} lacks {}\n", found.name, text::shown(found.where),
+                   fmt::join(found.missing, ", "));
       } else {
-        fmt::print("{:14} {}{}\n", found.name, found.where.string(), found.used ? "" : " (another is used)");
+        fmt::print("{:14} {}{}\n", found.name, text::shown(found.where),
+                   found.used ? "" : " (another is used)");
       }
     }
   });
@@ -58,7 +61,7 @@ void add_get(CLI::App& group) {
     data::GetOptions options;
     options.from.assign(from->begin(), from->end());
     options.progress = &std::cout;
-    fmt::print("{}\n", data::get(*name, options).string());
+    fmt::print("{}\n", text::shown(data::get(*name, options)));
   });
 }
 

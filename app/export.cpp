@@ -8,6 +8,7 @@
 #include "command.h"
 #include "files/files.h"
 #include "run_model.h"
+#include "text/shown.h"
 #include "train/safetensors.h"
 
 namespace stiefel::app {
@@ -70,7 +71,7 @@ void add_export(CLI::App& app) {
                                         {"optim", run.config.optim},
                                         {"epoch", std::to_string(run.checkpoint.progress.epoch)}});
     files::write(path, bytes);
-    fmt::print("{}: {} tensors, {:.1f} MiB\n", path.string(), tensors.size(),
+    fmt::print("{}: {} tensors, {:.1f} MiB\n", text::shown(path), tensors.size(),
                static_cast<double>(bytes.size()) / (1 << 20));
   });
 }

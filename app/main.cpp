@@ -1,4 +1,5 @@
 #include <exception>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "bad_words.h"
 #include "command.h"
 #include "standard_streams.h"
+#include "text/shown.h"
 #include "train/message.h"
 #include "train/system.h"
 
@@ -48,10 +50,13 @@ int main(int argc, char** argv) {
   } catch (const Exit& exit) {
     return finish_output(exit.status);
   } catch (const std::invalid_argument& error) {
-    say(std::string("stiefel: ") + error.what());
+    // One line about a value that a user gave, which may hold anything.
+    say("stiefel: " + stiefel::text::shown(std::string(error.what())));
     return 2;
+  } catch (const std::filesystem::filesystem_error& error) {
+    fmt::print(stderr, "stiefel: {}\n", stiefel::text::shown(std::string(error.what())));
   } catch (const std::exception& error) {
-    say("stiefel: " + stiefel::train::message_of(error));
+    say("stiefel: " + stiefel::text::shown_lines(stiefel::train::message_of(error)));
   }
   return 1;
 }

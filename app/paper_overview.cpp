@@ -10,6 +10,7 @@
 #include "paper/registry.h"
 #include "paper_parts.h"
 #include "standard_streams.h"
+#include "text/shown.h"
 
 namespace stiefel::app {
 
@@ -35,7 +36,8 @@ std::string runs_done(const paper::Experiment& experiment, paper::Scale scale, c
 }  // namespace
 
 void list_experiments(const PaperOptions& options) {
-  fmt::print("{:10}{:>12}{:>12}{:>12}  {}\n", "", "smoke", "short", "full", "runs done in " + options.out);
+  fmt::print("{:10}{:>12}{:>12}{:>12}  {}\n", "", "smoke", "short", "full",
+             "runs done in " + text::shown(options.out));
   for (const auto& experiment : paper::experiments()) {
     fmt::print("{:10}", experiment.name);
     for (const auto scale : paper::scales()) fmt::print("{:>12}", runs_done(experiment, scale, options));
@@ -53,7 +55,7 @@ void write_document(const PaperOptions& options) {
   for (const auto& complaint : document.complaints) say(complaint);
   for (const auto& [file, svg] : document.drawings) {
     files::write(file, svg);
-    say("wrote " + file.string());
+    say("wrote " + text::shown(file));
   }
   fmt::print("{}", document.markdown);
 }

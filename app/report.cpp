@@ -8,6 +8,7 @@
 #include "files/files.h"
 #include "report/page.h"
 #include "report/summary.h"
+#include "text/shown.h"
 
 namespace stiefel::app {
 
@@ -19,10 +20,13 @@ std::string number(double value, const char* format) {
 
 /// The page's comparison, for the terminal.
 void print_table(const std::vector<report::RunFolder>& runs) {
-  const auto names = report::labels(runs);
+  auto names = report::labels(runs);
   size_t width = 3;
   size_t by_validation = 0;
-  for (const auto& name : names) width = std::max(width, name.size());
+  for (auto& name : names) {
+    name = text::shown(name);
+    width = std::max(width, name.size());
+  }
   fmt::print("{:{}}  {:>12}  {:>12}  {:>10}  {:>9}  {:>8}\n", "run", width, "test error %", "best error %",
              "train loss", "s / epoch", "defect");
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -55,7 +59,7 @@ void add_report(CLI::App& app) {
     for (const auto& folder : options->runs) runs.push_back(report::read_run_folder(folder));
     files::write(options->out, report::render(runs));
     print_table(runs);
-    fmt::print("\nopen in a browser: {}\n", std::filesystem::absolute(options->out).string());
+    fmt::print("\nopen in a browser: {}\n", text::shown(std::filesystem::absolute(options->out)));
   });
 }
 

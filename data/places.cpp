@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "text/shown.h"
+
 namespace stiefel::data {
 
 namespace {
@@ -64,10 +66,10 @@ std::string account_of(const SetFacts& facts, const fs::path& place, bool direct
     }
     for (const auto& folder : candidates(facts, place, directly)) {
       const auto missing = missing_from(folder, facts);
-      if (missing.size() < facts.files.size()) text = folder.string() + " lacks " + joined(missing, ", ");
+      if (missing.size() < facts.files.size()) text = text::shown(folder) + " lacks " + joined(missing, ", ");
     }
   }
-  return "\n  " + place.string() + " (" + text + ")";
+  return "\n  " + text::shown(place) + " (" + text + ")";
 }
 
 /// What names the folder, for messages.
@@ -93,7 +95,7 @@ std::vector<fs::path> places(const fs::path& data_dir) {
     std::error_code ignored;
     if (!fs::is_directory(named, ignored)) {
       throw std::runtime_error(
-          named.string() +
+          text::shown(named) +
           ": the data folder does not exist or is no folder; name the one that holds the sets (" +
           named_by(data_dir) + ")");
     }

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "text/shown.h"
+
 namespace stiefel::files {
 
 namespace fs = std::filesystem;
@@ -42,7 +44,7 @@ std::string remedy(int code) {
 /// What is wrong with `name`, by errno.
 [[noreturn]] void fail(const fs::path& name, const std::string& what, bool with_remedy = true) {
   const int code = errno;
-  throw std::runtime_error(name.string() + ": " + what + ": " + std::strerror(code) +
+  throw std::runtime_error(text::shown(name) + ": " + what + ": " + std::strerror(code) +
                            (with_remedy ? remedy(code) : ""));
 }
 
@@ -180,7 +182,7 @@ Temporary make_temporary(const fs::path& target, const fs::path& name) {
       return {std::move(path), std::move(file)};
     }
     if (i == kMost)
-      throw std::runtime_error(name.string() + ": cannot be made: " + path.string() + " is taken");
+      throw std::runtime_error(text::shown(name) + ": cannot be made: " + text::shown(path) + " is taken");
   }
 }
 
@@ -233,7 +235,7 @@ std::string read(const fs::path& file) {
   const auto mode = source.facts().st_mode;
   if (!S_ISREG(mode)) {
     throw std::runtime_error(
-        file.string() + ": is " + kind_of(mode) +
+        text::shown(file) + ": is " + kind_of(mode) +
         ", where a regular file should be; move it away, or restore the file from a copy");
   }
   return source.read_all();
@@ -247,7 +249,7 @@ void write_pieces(const fs::path& file, const std::vector<std::string_view>& pie
   struct stat facts {};
   const bool exists = ::stat(file.c_str(), &facts) == 0;
   if (exists && S_ISDIR(facts.st_mode))
-    throw std::runtime_error(file.string() + ": is a folder; name a file");
+    throw std::runtime_error(text::shown(file) + ": is a folder; name a file");
   if (own_descriptor(file) || (exists && !S_ISREG(facts.st_mode))) {
     write_through(file, pieces);
   } else {

@@ -9,12 +9,14 @@
 #include <stdexcept>
 #include <utility>
 
+#include "text/shown.h"
+
 namespace stiefel::files {
 
 FolderLock::FolderLock(const std::filesystem::path& folder)
     : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (descriptor_ < 0) {
-    throw std::runtime_error(folder.string() + ": cannot be opened: " + std::strerror(errno));
+    throw std::runtime_error(text::shown(folder) + ": cannot be opened: " + std::strerror(errno));
   }
 }
 

@@ -17,6 +17,7 @@
 #include "results.h"
 #include "run_store.h"
 #include "text.h"
+#include "text/shown.h"
 
 namespace stiefel::paper {
 
@@ -145,7 +146,7 @@ class Writer {
       throw std::runtime_error(
           fmt::format("{} has no finished run and no kept theorem of scale full or short; run `stiefel paper "
                       "table1 --out {}` or copy runs into {}{}{}",
-                      out_.string(), out_.string(), (out_ / "full").string(),
+                      text::shown(out_), text::shell_word(out_), text::shown(out_ / "full"),
                       document_.complaints.empty() ? "" : "\n", fmt::join(document_.complaints, "\n")));
     }
     document_.markdown = introduction(not_run, not_computed) + sections + table;
@@ -173,7 +174,7 @@ class Writer {
     if (not_computed.empty()) return text;
     text += "Not computed yet, and in need of no runs:\n\n";
     for (const auto& name : not_computed)
-      text += fmt::format("    stiefel paper {} --out {}\n", name, out_.generic_string());
+      text += fmt::format("    stiefel paper {} --out {}\n", name, text::shell_word(out_.generic_string()));
     return text + "\n";
   }
 

@@ -8,6 +8,7 @@
 
 #include "files/files.h"
 #include "files/json.h"
+#include "text/shown.h"
 
 namespace stiefel::paper {
 
@@ -130,10 +131,10 @@ std::optional<Results> read_kept(const Experiment& experiment, Scale scale, cons
   try {
     return parse(experiment, scale, text);
   } catch (const std::exception& error) {
-    throw std::runtime_error(
-        fmt::format("{} is damaged or of another version: {}; restore it from a copy or compute it anew with "
-                    "`stiefel paper {} --scale {} --out {}`",
-                    file.string(), error.what(), experiment.name, to_string(scale), out.string()));
+    throw std::runtime_error(fmt::format(
+        "{} is damaged or of another version: {}; restore it from a copy or compute it anew with "
+        "`stiefel paper {} --scale {} --out {}`",
+        text::shown(file), error.what(), experiment.name, to_string(scale), text::shell_word(out)));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "files/files.h"
 #include "files/json.h"
+#include "text/shown.h"
 
 namespace stiefel::paper {
 
@@ -19,7 +20,7 @@ namespace {
 
 [[noreturn]] void fail(const fs::path& file, const std::string& what) {
   throw std::runtime_error(
-      fmt::format("{}: {}; restore it from a copy or move the run away", file.string(), what));
+      fmt::format("{}: {}; restore it from a copy or move the run away", text::shown(file), what));
 }
 
 /// `lines_before` is how many lines of the file the text comes after.

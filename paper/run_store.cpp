@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "text/shown.h"
 #include "train/checkpoint.h"
 
 namespace stiefel::paper {
@@ -20,7 +21,7 @@ RunStore::RunStore(const fs::path& out, Scale scale) : folder_(out / to_string(s
     try {
       if (auto record = read_run(folder)) records_.push_back(std::move(*record));
     } catch (const std::exception& error) {
-      complaints_.push_back("left out " + folder.string() + ": " + error.what());
+      complaints_.push_back("left out " + text::shown(folder) + ": " + error.what());
     }
   }
 }

@@ -14,6 +14,8 @@
 #include "files/files.h"
 #include "files/folder_lock.h"
 #include "smoke_data.h"
+#include "text/shown.h"
+#include "train/checkpoint.h"
 #include "train/checkpoint_content.h"
 #include "train/device.h"
 #include "train/display.h"
@@ -41,7 +43,7 @@ std::optional<files::FolderLock> take_folder(const Job& job) {
   std::error_code error;
   fs::create_directories(job.folder, error);
   if (error) {
-    throw std::runtime_error(fmt::format("{}: cannot be made: {}", job.folder.string(), error.message()));
+    throw std::runtime_error(fmt::format("{}: cannot be made: {}", text::shown(job.folder), error.message()));
   }
   return files::FolderLock::try_take(job.folder);
 }
@@ -76,7 +78,7 @@ void check_folder(const Job& job) {
     if (different.empty()) return;  // it was stopped before its first word in run.json
   }
   throw std::runtime_error(fmt::format("{} is of another recipe ({}); move it away or choose another --out",
-                                       job.folder.string(), fmt::join(different, ", ")));
+                                       text::shown(job.folder), fmt::join(different, ", ")));
 }
 
 int train_one(const Job& job, const train::Config& config, const std::vector<std::string>& command,
@@ -89,8 +91,8 @@ int train_one(const Job& job, const train::Config& config, const std::vector<std
     const auto different = differences_that_matter(stored, config);
     if (!different.empty()) {
       throw std::runtime_error(fmt::format("{} was written with another config ({}); move {} away",
-                                           loaded->path.string(), fmt::join(different, ", "),
-                                           job.folder.string()));
+                                           text::shown(loaded->path), fmt::join(different, ", "),
+                                           text::shown(job.folder)));
     }
   }
   train::Trainer trainer(config, job.folder, command);

@@ -9,6 +9,7 @@
 #include "data/places.h"
 #include "files/files.h"
 #include "files/folder_lock.h"
+#include "text/shown.h"
 
 namespace stiefel::paper {
 
@@ -68,7 +69,7 @@ void provide_smoke_data(const std::string& set, const fs::path& data_dir, const 
     });
     const int64_t count = (file.train ? kSmokeTrain : kSmokeTest) / alike;
     const auto found = data::find_file(source, file.name);
-    if (!found) throw std::runtime_error(source.string() + " lacks " + file.name);
+    if (!found) throw std::runtime_error(text::shown(source) + " lacks " + file.name);
     files::write(folder / file.name, first_records(*found, file.content, count));
   }
 }

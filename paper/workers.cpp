@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "text/shown.h"
 #include "train/interrupt.h"
 
 extern char** environ;
@@ -104,7 +105,7 @@ int Workers::finish(int signal, const std::function<void(const std::string&)>& s
     if (signal == 0 && now != before) {
       say(fmt::format("{} still {} runs; {} says which",
                       now == 1 ? "one worker" : fmt::format("{} workers", now), now == 1 ? "has" : "have",
-                      workers_.front().log.parent_path().string() + "/worker-*.log"));
+                      text::shown(workers_.front().log.parent_path()) + "/worker-*.log"));
     }
     before = now;
     if (signal == 0 && train::InterruptGuard::signal() != 0) {
@@ -117,7 +118,7 @@ int Workers::finish(int signal, const std::function<void(const std::string&)>& s
     const bool stopped = (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == 128 + signal) ||
                          (WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == signal);
     if (worker.status != 0 && !(signal != 0 && stopped)) {
-      throw std::runtime_error(fmt::format("a worker failed; see {}", worker.log.string()));
+      throw std::runtime_error(fmt::format("a worker failed; see {}", text::shown(worker.log)));
     }
   }
   return signal;

@@ -8,6 +8,7 @@
 #include "files/files.h"
 #include "files/json.h"
 #include "report/settings.h"
+#include "text/shown.h"
 
 namespace stiefel::report {
 
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 [[noreturn]] void fail(const fs::path& where, const std::string& what) {
-  throw std::runtime_error(where.string() + ": " + what);
+  throw std::runtime_error(text::shown(where) + ": " + what);
 }
 
 /// Facts are shown, never computed with, so one of an unexpected type is shown as it stands.

@@ -97,5 +97,49 @@ class Numbers(CommandTest):
         self.assertIn(f"the run's {most + 1} threads are more than this machine takes: {most} are used", first)
 
 
+class Names(CommandTest):
+    NAMES = ["with space", "it's", "line\nbreak", "\033[31mred", "$HOME"]
+
+    def hint(self, text, command):
+        """The words that a shell makes of the command at the end of a message."""
+        line = [line for line in text.splitlines() if f"stiefel {command} " in line][-1]
+        typed = line[line.index(f"stiefel {command} "):]
+        done = subprocess.run(["bash", "-c", f"stiefel() {{ printf '%s\\0' \"$@\"; }}; {typed}"], capture_output=True,
+                              check=True)
+        return done.stdout.decode().split("\0")[:-1]
+
+    def assert_printable(self, text):
+        self.assertIsNone(re.search("[\x00-\x09\x0b-\x1f\x7f]", text), repr(text))
+
+    def test_commands_to_type_are_quoted(self):
+        for name in self.NAMES:
+            done = self.train(name, epochs=1)
+            self.assert_printable(done.stdout)
+            self.assertEqual(self.hint(done.stdout, "report"), ["report", name])
+            again = self.train(name, status=1)
+            self.assert_printable(again.stderr)
+            self.assertEqual(again.stderr.count("\n"), 1, again.stderr)
+            self.assertEqual(self.hint(again.stderr, "resume"), ["resume", name])
+
+    def test_a_name_like_an_option_can_be_typed(self):
+        done = self.run_command("train", "--data", "mnist", "--batch", "64", "--epochs", "1", "--device", "cpu", "--out=-dash")
+        self.assertEqual(self.hint(done.stdout, "report"), ["report", "./-dash"])
+        self.run_command("report", "./-dash", "-o", "dash.html")
+
+    def test_names_are_shown_without_control_characters(self):
+        bad = "no\033[31m\nsuch"
+        shown = "no\\x1b[31m\\nsuch"
+        for words, status in ((["resume", bad], 1), (["eval", bad], 1), (["check", bad], 1), (["export", bad], 1),
+                              (["report", bad], 1), (["train", "--optim", bad], 2), (["train", "--model", bad], 2),
+                              (["train", "--data", bad], 2), (["train", "--epochs", bad], 2), (["train", "--config", bad], 2),
+                              (["train", "--data", "mnist", "--data-dir", bad], 1), ([bad], 2), (["train", "--" + bad], 2),
+                              (["data", "check", bad], 2), (["paper", bad], 2), (["paper", "table1", "--scale", bad], 2),
+                              (["bench", "step", "--methods", bad], 2), (["bench", "step", "--shape", bad], 2)):
+            done = self.run_command(*words, status=status)
+            self.assert_printable(done.stderr)
+            self.assertIn(shown, done.stderr, words)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

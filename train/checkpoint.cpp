@@ -16,6 +16,7 @@
 #include "files/files.h"
 #include "files/json.h"
 #include "models/network.h"
+#include "text/shown.h"
 
 namespace stiefel::train {
 
@@ -180,7 +181,7 @@ void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimis
 Checkpoints::Loaded read_checkpoint(const fs::path& path) {
   const auto file = files::read(path);
   const auto bad = [&](const std::string& what) -> std::runtime_error {
-    return std::runtime_error(fmt::format("{}: {}", path.string(), what));
+    return std::runtime_error(fmt::format("{}: {}", text::shown(path), what));
   };
   const auto first = file.find('\n');
   if (first == std::string::npos || file.compare(0, first, kMagic) != 0) {
