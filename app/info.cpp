@@ -2,13 +2,14 @@
 #include <fmt/format.h>
 
 #include "bench/threads.h"
+#include "bench/wait_policy.h"
 #include "command.h"
 #include "train/system.h"
 
 namespace stiefel::app {
 
 void add_info(CLI::App& app) {
-  auto* command = app.add_subcommand("info", "versions, devices, BLAS and threads");
+  auto* command = app.add_subcommand("info", "versions, devices, BLAS, threads and how they wait");
   command->callback([] {
     bench::set_threads(0);
     const auto line = [](const std::string& name, const nlohmann::json& value) {
@@ -21,6 +22,8 @@ void add_info(CLI::App& app) {
     for (const auto& [name, value] : versions.items()) line(name, value);
     for (const auto& [name, value] : hardware.items()) line(name, value);
     line("threads", at::get_num_threads());
+    const auto policy = bench::wait_policy();
+    line("waiting", policy.empty() ? "as the OpenMP library's default" : policy);
   });
 }
 

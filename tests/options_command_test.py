@@ -97,6 +97,31 @@ class Numbers(CommandTest):
         self.assertIn(f"the run's {most + 1} threads are more than this machine takes: {most} are used", first)
 
 
+class Waiting(CommandTest):
+    def waiting(self, **more):
+        """What `stiefel info` says, and how often the OpenMP library says, as it is loaded, that its threads look for
+        work before they sleep."""
+        ours = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+        env = {name: value for name, value in self.env.items() if name not in ours}
+        done = subprocess.run([STIEFEL, "info"], capture_output=True, text=True,
+                              env=dict(env, OMP_DISPLAY_ENV="verbose", **more))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        if "GOMP_SPINCOUNT" not in done.stderr:
+            self.skipTest("the OpenMP library is not GNU's")
+        said = re.search("^waiting +(.*)$", done.stdout, re.MULTILINE)[1]
+        return said, re.findall("GOMP_SPINCOUNT *= *'([0-9A-Za-z]*)'", done.stderr)
+
+    def test_threads_spin_briefly_unless_the_user_has_chosen(self):
+        self.assertEqual(self.waiting(), ("GOMP_SPINCOUNT=1000", ["1000"]))  # once: it was not loaded twice
+        self.assertEqual(self.waiting(GOMP_SPINCOUNT="123"), ("GOMP_SPINCOUNT=123", ["123"]))
+        self.assertEqual(self.waiting(OMP_WAIT_POLICY="passive"), ("OMP_WAIT_POLICY=passive", ["0"]))
+
+    def test_arguments_and_output_pass_unchanged(self):
+        done = self.run_command("train", "--optim", "a b'c\"d", status=2)
+        self.assertIn("--optim is 'a b'c\"d'", done.stderr)
+        self.assertEqual(self.run_command("--version").stdout.count("stiefel"), 1)
+
+
 class Names(CommandTest):
     NAMES = ["with space", "it's", "line\nbreak", "\033[31mred", "$HOME"]
 
