@@ -382,8 +382,8 @@ class Command(CommandTest):
             self.assertEqual(done.returncode, 0, done.stderr)
 
         shutil.copytree(self.data.encode(), self.root.encode() + b"/d\xff")
-        run(*self.words("plain", "--tensorboard", epochs=2), "--data-dir", b"d\xff")
-        os.rename(self.root + "/plain", self.root.encode() + b"/r\xff\xc0\xafn")
+        run(*self.words("odd-run", "--tensorboard", epochs=2), "--data-dir", b"d\xff")
+        os.rename(self.root + "/odd-run", self.root.encode() + b"/r\xff\xc0\xafn")
         facts = self.root.encode() + b"/r\xff\xc0\xafn/run.json"
         with open(facts, encoding="utf-8") as file:
             values = json.load(file)
@@ -391,8 +391,8 @@ class Command(CommandTest):
         with open(facts, "w", encoding="utf-8") as file:
             json.dump(values, file)
         run("resume", b"r\xff\xc0\xafn")
-        self.train("other", epochs=1)
-        run("report", b"r\xff\xc0\xafn", "other", "-o", "odd.html")
+        self.train("beside-odd", epochs=1)
+        run("report", b"r\xff\xc0\xafn", "beside-odd", "-o", "odd.html")
         with open(self.root + "/odd.html", encoding="utf-8") as file:  # or it cannot be read at all
             self.assertIn("r\ufffd\ufffd\ufffdn", file.read())
 
