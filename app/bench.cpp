@@ -15,6 +15,7 @@
 #include "command.h"
 #include "data/places.h"
 #include "number_options.h"
+#include "standard_streams.h"
 #include "train/device.h"
 #include "train/network.h"
 #include "train/precision.h"
@@ -62,7 +63,7 @@ struct Common {
 bool say_failures(const std::vector<bench::Row>& rows, const std::vector<bench::Row>& shown) {
   for (const auto& row : rows) {
     if (!row.failure.empty()) {
-      fmt::print(stderr, "{} could not be measured: {}\n", row.method, row.failure);
+      say(fmt::format("{} could not be measured: {}", row.method, row.failure));
     }
   }
   return std::any_of(shown.begin(), shown.end(), [](const bench::Row& row) { return row.failure.empty(); });

@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
     say("stiefel: " + stiefel::text::shown(std::string(error.what())));
     return 2;
   } catch (const std::filesystem::filesystem_error& error) {
-    fmt::print(stderr, "stiefel: {}\n", stiefel::text::shown(std::string(error.what())));
+    say("stiefel: " + stiefel::text::shown(std::string(error.what())));
   } catch (const std::exception& error) {
     say("stiefel: " + stiefel::text::shown_lines(stiefel::train::message_of(error)));
   }

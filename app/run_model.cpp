@@ -87,8 +87,8 @@ std::shared_ptr<models::Network> build_network(const OpenRun& run) {
 void set_threads(int64_t chosen, const train::Config& config) {
   const auto most = bench::most_threads();
   if (chosen == 0 && config.threads > most) {
-    fmt::print(stderr, "the run's {} threads are more than this machine takes: {} are used\n", config.threads,
-               most);
+    say(fmt::format("the run's {} threads are more than this machine takes: {} are used", config.threads,
+                    most));
     chosen = most;
   }
   bench::set_threads(chosen != 0 ? chosen : config.threads);

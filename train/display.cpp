@@ -81,8 +81,10 @@ void Display::finish_epoch(const EpochMetrics& m) {
         constrained_ ? fmt::format("  {:8.1e}", m.defect_max.value_or(0)) : "", m.images_per_second,
         m.epoch < epochs_ ? duration(left) : "");
   if (m.skipped_steps > 0) {
-    print("           {} steps of a matrix were skipped so far: its gradient was not finite\n",
-          m.skipped_steps);
+    print(
+        "           {} steps of a matrix were skipped so far: its gradient was not finite, or its retraction "
+        "failed\n",
+        m.skipped_steps);
   }
   std::fflush(stdout);
 }
