@@ -1,5 +1,6 @@
 #include "mixed_context.cuh"
 #include "mixed_kernels.h"
+#include "tensor_tile.cuh"
 
 // From Ω, Z, S and T to the coefficients F and C of the move: p×p products of halves. Matrices are in units
 // of μ, so θ = τμ takes τ's place.

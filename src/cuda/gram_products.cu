@@ -1,5 +1,6 @@
 #include "mixed_context.cuh"
 #include "mixed_kernels.h"
+#include "tensor_tile.cuh"
 
 // The products over the long dimension: H₁H₁ᵀ, H₂H₁ᵀ and M₁H₁ᵀ, and after the projection H₁M₁ᵀ and M₁M₁ᵀ. A
 // tile's inner dimension may be cut in parts, whose sums whoever reads them adds up.

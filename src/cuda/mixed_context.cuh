@@ -1,7 +1,7 @@
 #pragma once
 
+#include "half_matrix.cuh"
 #include "mixed_layout.h"
-#include "tensor_tile.cuh"
 
 /// What the kernels of the mixed step share.
 namespace stiefel::cuda {

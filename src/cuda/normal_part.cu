@@ -124,6 +124,8 @@ __global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* 
 
 }  // namespace
 
+#ifdef __CUDACC__  // elsewhere a test runs the kernels themselves (tests/cuda_on_cpu)
+
 void find_normal_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream) {
   find<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
 }
@@ -131,5 +133,7 @@ void find_normal_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream
 void decide_moves(const Context& c, int matrices, const Recipe& recipe, cudaStream_t stream) {
   decide<<<matrices, kPairThreads, 0, stream>>>(c, recipe);
 }
+
+#endif
 
 }  // namespace stiefel::cuda

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "mixed_context.cuh"
+#include "tensor_tile.cuh"
 
 /// Tiles of p×n matrices: coefficients times pieces, and what is done with the sums entry by entry.
 namespace stiefel::cuda {

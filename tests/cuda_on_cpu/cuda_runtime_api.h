@@ -14,6 +14,9 @@
 #define __launch_bounds__(...)
 #define __shared__ static  // the blocks come one at a time
 
+struct alignas(8) float2 {
+  float x, y;
+};
 struct alignas(16) float4 {
   float x, y, z, w;
 };
@@ -30,6 +33,7 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 using cudaStream_t = void*;
 enum cudaError_t { cudaSuccess };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 
 namespace cuda_on_cpu {
 
@@ -41,7 +45,7 @@ void wait_for_block();
 
 }  // namespace cuda_on_cpu
 
-extern dim3 threadIdx, blockIdx, gridDim;
+extern dim3 threadIdx, blockIdx, gridDim, blockDim;
 
 inline void __syncthreads() { cuda_on_cpu::wait_for_block(); }
 inline void __threadfence() {}
@@ -55,6 +59,7 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
   return cudaSuccess;
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
 
 template <class T>
 T __ldcg(const T* from) {
@@ -66,6 +71,25 @@ inline unsigned atomicInc(unsigned* counter, unsigned last) {
   *counter = before >= last ? 0 : before + 1;
   return before;
 }
+
+inline unsigned long long atomicAdd(unsigned long long* counter, unsigned long long value) {
+  const auto before = *counter;
+  *counter += value;
+  return before;
+}
+
+/// The value of the thread whose lane differs in the bits of `mask`. All threads of a block must ask at once.
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  static T values[1024];
+  values[threadIdx.x] = value;
+  cuda_on_cpu::wait_for_block();
+  const T other = values[threadIdx.x ^ static_cast<unsigned>(mask)];
+  cuda_on_cpu::wait_for_block();
+  return other;
+}
+
+using std::isfinite;
 
 inline float __uint_as_float(unsigned bits) {
   float value;

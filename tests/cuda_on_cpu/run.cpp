@@ -5,7 +5,7 @@
 
 #include "cuda_runtime_api.h"
 
-dim3 threadIdx, blockIdx, gridDim;
+dim3 threadIdx, blockIdx, gridDim, blockDim;
 
 namespace cuda_on_cpu {
 
@@ -71,6 +71,7 @@ void run(dim3 grid, int threads, const std::function<void()>& kernel) {
   block = &all;
   block->kernel = &kernel;
   gridDim = grid;
+  blockDim = dim3(static_cast<unsigned>(threads));
   for (unsigned y = 0; y < grid.y; ++y) {
     for (unsigned x = 0; x < grid.x; ++x) {
       blockIdx = dim3(x, y, 0);
