@@ -6,7 +6,7 @@ import signal
 import unittest
 
 _TRACEME, _PEEKUSER, _CONT, _SYSCALL, _SETOPTIONS = 0, 3, 7, 24, 0x4200
-_SYSGOOD, _EXITKILL = 1, 0x100000
+_SYSGOOD, _TRACEEXEC, _EXITKILL = 1, 0x10, 0x100000
 _NUMBER_OFFSET = 15 * 8  # of orig_rax in the registers of x86-64
 # write, open, fsync, ftruncate, rename, mkdir, unlink, openat, unlinkat, renameat, renameat2
 _ABOUT_FILES = {1, 2, 74, 77, 82, 83, 87, 257, 263, 264, 316}
@@ -40,7 +40,7 @@ def run_and_look(words, look, env, cwd):
     _, status = os.waitpid(pid, 0)
     if not os.WIFSTOPPED(status):
         raise unittest.SkipTest("a program may not be traced here")
-    _ptrace(_SETOPTIONS, pid, None, _SYSGOOD | _EXITKILL)
+    _ptrace(_SETOPTIONS, pid, None, _SYSGOOD | _TRACEEXEC | _EXITKILL)
     entering = True
     passed_on = 0
     while True:
@@ -49,6 +49,8 @@ def run_and_look(words, look, env, cwd):
         _, status = os.waitpid(pid, 0)
         if not os.WIFSTOPPED(status):
             return os.waitstatus_to_exitcode(status)
+        if status >> 16:
+            continue  # the program has started another in its place; no signal was sent
         if os.WSTOPSIG(status) != signal.SIGTRAP | 0x80:
             passed_on = os.WSTOPSIG(status)
             continue
