@@ -38,6 +38,13 @@ class Sequences(CommandTest):
             self.sequence("rest-" + rest, "--model", "ornn-24", "--rest", rest, "--clip", "1", task="adding", epochs=1)
             self.assertLess(self.metrics("rest-" + rest)[-1]["train_loss"], 1, rest)
 
+    def test_a_rate_far_too_large_is_skipped_and_counted(self):
+        done = self.sequence("wild", "--model", "ornn-16", "--optim", "polar-ns", "--lr-manifold", "1e6", length=5, epochs=1)
+        self.assertIn("skipped so far", done.stdout)
+        last = self.metrics("wild")[-1]
+        self.assertGreater(last["skipped_steps"], 0)
+        self.assertLess(last["defect_max"], 0.5)
+
     def test_pixels(self):
         words = ["train", "--task", "pixel", "--data", "mnist", "--model", "urnn-8", "--batch", "64", "--validation", "128",
                  "--epochs", "1", "--device", "cpu"]

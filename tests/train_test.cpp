@@ -11,6 +11,7 @@
 #include "train/config.h"
 #include "train/epoch_table.h"
 #include "train/half_weights.h"
+#include "train/message.h"
 #include "train/methods.h"
 #include "train/orthonormality.h"
 #include "train/penalty_schedule.h"
@@ -370,6 +371,19 @@ TEST(Methods, DecayReachesNormalisationOnlyWhereAskedFor) {
       }
     }
   }
+}
+
+TEST(Message, ComesWithoutAddressesAndWithoutTheLibrarysName) {
+  const auto told = [](const std::function<void()>& act) -> std::string {
+    try {
+      act();
+    } catch (const std::exception& error) {
+      return message_of(error);
+    }
+    return "";
+  };
+  EXPECT_EQ(told([] { TORCH_CHECK(false, "stiefel: no matrix"); }), "no matrix");
+  EXPECT_EQ(told([] { throw std::runtime_error("no stiefel: here"); }), "no stiefel: here");
 }
 
 }  // namespace

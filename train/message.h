@@ -5,7 +5,8 @@
 
 namespace stiefel::train {
 
-/// What an error says to a person: LibTorch's without the addresses that it adds.
+/// What an error says to a person: LibTorch's without the addresses that it adds, ours without the library's
+/// name, which the command puts before every message itself.
 std::string message_of(const std::exception& error);
 
 }  // namespace stiefel::train

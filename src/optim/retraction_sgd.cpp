@@ -11,6 +11,11 @@ namespace stiefel::detail {
 
 namespace {
 
+// The largest |tr E| after a step that counts as on the manifold, and by how much a step may add to it beyond
+// that. Newton–Schulz approaches the manifold from within, where ‖E‖_F ≤ |tr E|.
+constexpr double kLargestTrace = kFarthestStart / 2;
+constexpr double kRounding = 1e-3;
+
 /// |tr E| = |‖X‖²_F − p| of each matrix, given ‖X‖_F: one pass over X, where E itself costs a product.
 /// ‖E‖_F ≥ |tr E|/√p, so a large trace shows a matrix that is off the manifold, and a retraction that lost
 /// singular values.
@@ -52,11 +57,11 @@ void step_batch(Batches::Slice& slice, const StepCounters& counters, const at::T
   // Where the retraction succeeds, |tr E| is rounding, or what it was where the method preserves it.
   const auto after = frobenius(slice.x);
   if (on_cpu && !gradient.kept.defined() && all_hold(after, before, p, [](double trace, double old) {
-        return trace <= std::max(kFarthestStart, 2 * old);
+        return trace <= std::max(kLargestTrace, old + kRounding);
       })) {
     return;
   }
-  const auto limit = trace_of_drift(before, p).mul_(2).clamp_min_(kFarthestStart);
+  const auto limit = trace_of_drift(before, p).add_(kRounding).clamp_min_(kLargestTrace);
   auto failed = (trace_of_drift(after, p) <= limit).logical_not_();
   if (gradient.kept.defined()) failed.logical_and_(gradient.kept.logical_not());
   count_skipped(failed, counters);
