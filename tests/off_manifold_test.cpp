@@ -132,6 +132,31 @@ TEST(OffManifold, AnOperatorWithoutTheCounterThrowsAfterTheOthersMoved) {
   EXPECT_GT(support::distance(near, before), 1e-6);
 }
 
+TEST(OffManifold, AHalfParameterThatIsLoadedLaterIsFollowed) {
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    const auto weight = support::point({6, 14}, at::kFloat).detach().to(type).requires_grad_();
+    const auto other = support::point({6, 14}, at::kFloat).detach();
+    CayleySGD optimizer({weight}, CayleySGDOptions(0.01));
+    const auto step = [&] {
+      support::set_gradient(weight, torch::randn({6, 14}).to(type) * 0.1);
+      optimizer.step();
+    };
+    step();
+    weight.detach().copy_(other);  // as loading a checkpoint does
+    step();
+    EXPECT_LT(support::distance(weight.to(at::kFloat), other), 0.02) << type;
+    const auto& state = static_cast<stiefel::ParamState&>(*optimizer.state().begin()->second);
+    EXPECT_LT(support::defect(state.master), 1e-5) << type;
+    weight.detach().mul_(5);
+    const auto before = weight.detach().clone();
+    EXPECT_ERROR(step(), "off the manifold by");
+    EXPECT_TRUE(torch::equal(weight, before)) << type;
+    weight.detach().copy_(other);
+    step();
+    EXPECT_LT(support::distance(weight.to(at::kFloat), other), 0.02) << type;
+  }
+}
+
 TEST(OffManifold, WhatAStepCanDrawInIsDrawnIn) {
   for (const double off : {1e-3, 0.05, 0.2, 0.45}) {
     const auto weight = support::point({6, 14});

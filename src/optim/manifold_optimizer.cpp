@@ -97,6 +97,12 @@ void place(at::Tensor& tensor, const ParamState::Entry& entry, const at::Tensor&
   tensor = at::empty_like(parameter, parameter.options().dtype(tensor.scalar_type())).detach().copy_(tensor);
 }
 
+/// Makes a half or bfloat16 parameter the rounding of its master.
+void write_rounding(const at::Tensor& parameter, ParamState& state) {
+  parameter.detach().copy_(state.master);
+  state.written_version = parameter._version();
+}
+
 std::string index_key(const char* what, size_t index) { return what + std::to_string(index); }
 
 }  // namespace
@@ -154,6 +160,17 @@ void ManifoldOptimizer::prepare() {
   }
 }
 
+void ManifoldOptimizer::follow_changes(const at::Tensor& parameter, ParamState& state,
+                                       const GroupOptions& options) const {
+  // An archive's master is trusted; so is one whose parameter nobody has written since.
+  if (state.written_version < 0 || state.written_version == parameter._version()) return;
+  auto point = parameter.detach().to(at::kFloat);
+  // Rounding alone takes such a parameter off the manifold. What is further off is left to the step to
+  // refuse.
+  if (detail::farthest(point, options.batched()) <= kFarthestStart) orthonormalize_(point, options.batched());
+  state.master.copy_(point);
+}
+
 void ManifoldOptimizer::place_on_manifold(const std::vector<at::Tensor>& parameters,
                                           const GroupOptions& options) {
   size_t mended = 0;
@@ -164,10 +181,10 @@ void ManifoldOptimizer::place_on_manifold(const std::vector<at::Tensor>& paramet
     auto weight = parameter.detach();
     if (is_reduced(weight)) {
       // Rounding alone takes such a parameter off the manifold, so this is no cause for a warning.
-      auto& master = state_of(parameter).master;
-      master = weight.to(at::kFloat);
-      orthonormalize_(master, options.batched());
-      weight.copy_(master);
+      auto& state = state_of(parameter);
+      state.master = weight.to(at::kFloat);
+      orthonormalize_(state.master, options.batched());
+      write_rounding(parameter, state);
       continue;
     }
     const double off = defect(weight, options.batched()).max().item<double>();
@@ -261,6 +278,7 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& se
   using Kind = std::tuple<at::ScalarType, c10::DeviceType, c10::DeviceIndex>;
   std::map<Kind, Bucket> buckets;
   std::vector<std::pair<at::Tensor, at::Tensor>> apart;  // points that are not their parameters' memory
+  std::vector<std::pair<at::Tensor, ParamState*>> rounded;
   for (auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
@@ -269,8 +287,12 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& se
     // A half or bfloat16 parameter is the rounding of its master, a lazily conjugated one a recipe: both are
     // written below.
     const auto home = parameter.detach();
+    if (state.master.defined()) {
+      follow_changes(parameter, state, options);
+      rounded.emplace_back(parameter, &state);
+    }
     const auto point = state.master.defined() ? state.master : home.resolve_conj().resolve_neg();
-    if (!point.is_same(home)) apart.emplace_back(point, home);
+    if (!state.master.defined() && !point.is_same(home)) apart.emplace_back(point, home);
     const auto momentum = momentum_of(options, state, point);
     auto& bucket = buckets[{point.scalar_type(), point.device().type(), point.device().index()}];
     bucket.points.push_back(point);
@@ -283,6 +305,7 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& se
     step_bucket(options, bucket, seen.rate_on(device, options.lr()), counters_on(device));
   }
   for (const auto& [point, home] : apart) home.copy_(point);
+  for (const auto& [parameter, state] : rounded) write_rounding(parameter, *state);
 }
 
 void ManifoldOptimizer::step_euclidean_group(OptimizerParamGroup& group, Seen& seen) {

@@ -12,10 +12,11 @@ namespace stiefel {
 
 /// What the optimiser remembers of any parameter. `master` is the float32 point of a half or bfloat16
 /// parameter on the manifold, whose own type cannot hold an orthonormal matrix; the parameter is its
-/// rounding.
+/// rounding. A parameter that someone else has written since becomes its own new master at the next step.
 class ParamState : public torch::optim::OptimizerParamState {
  public:
   at::Tensor master;
+  int64_t written_version = -1;  ///< the parameter's version when it was last made the master's rounding
 
   void serialize(torch::serialize::OutputArchive& archive) const override;
   void serialize(torch::serialize::InputArchive& archive) override;
@@ -120,6 +121,7 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   const ParamState* find_state(const at::Tensor& parameter) const;
   void place_on_manifold(const std::vector<at::Tensor>& parameters, const GroupOptions& options);
   void check_capture() const;
+  void follow_changes(const at::Tensor& parameter, ParamState& state, const GroupOptions& options) const;
   void step_manifold_group(torch::optim::OptimizerParamGroup& group, Seen& seen);
   void step_euclidean_group(torch::optim::OptimizerParamGroup& group, Seen& seen);
   Counters& counters_on(const at::Device& device);
