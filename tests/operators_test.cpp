@@ -12,7 +12,7 @@ struct Step {
 
   Step(const Tensor& weight, const Tensor& gradient, bool batched)
       : x(weight.clone(at::MemoryFormat::Preserve)), m(torch::zeros_like(x)), g(gradient) {
-    const auto shape = stiefel::defect(x, batched).sizes();
+    const auto shape = stiefel::defect(x, batched).sizes().vec();  // of a tensor that is gone after this line
     v = torch::zeros(shape, at::kDouble);
     k = torch::zeros(shape, at::kDouble);
   }
