@@ -7,11 +7,12 @@
 
 #include "algebra.h"
 #include "batches.h"
+#include "device.h"
 #include "gradients.h"
 #include "step.h"
 
-// The steps as operators of the dispatcher, written on ATen for any device. The optimisers, and any other
-// front end, call these; a device with kernels of its own registers them under the same names.
+// The steps as operators of the dispatcher, for any device. The optimisers, and any other front end, call
+// these.
 
 namespace stiefel {
 
@@ -34,44 +35,7 @@ struct Standing {
 
 }  // namespace
 
-void cayley_sgd_any_(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
-                     double momentum, const CayleyOptions& options) {
-  for_each_batch(matrices, [&](Batches::Slice& slice, const std::vector<size_t>&) {
-    const Standing standing(slice.x, options);
-    const Gradients gradient(slice.g, standing.near, counters);
-    gradient.accumulate_(slice.m, slice.g, momentum, 1);  // M ← βM + G
-    Batch batch{slice.x, slice.m, gradient.kept, gradient.clean(standing.e)};
-    step_(batch, Pace{rate, {}}, options);
-  });
-}
-
-void cayley_adam_any_(const StepMatrices& matrices, at::TensorList second_moments, at::TensorList steps,
-                      const StepCounters& counters, const at::Tensor& rate, double beta1, double beta2,
-                      const CayleyOptions& options) {
-  for_each_batch(matrices, [&](Batches::Slice& slice, const std::vector<size_t>& entries) {
-    const Standing standing(slice.x, options);
-    const Gradients gradient(slice.g, standing.near, counters);
-    gradient.accumulate_(slice.m, slice.g, beta1, 1 - beta1);  // M ← β₁M + (1 − β₁)G
-    const auto moments = pick(second_moments, entries);
-    const auto counts = pick(steps, entries);
-    auto v = gather_scalars(moments, slice.range);
-    auto k = gather_scalars(counts, slice.range);
-    const auto next_v = v * beta2 + gradient.norm.square() * (1 - beta2);  // v ← β₂v + (1 − β₂)‖G‖²_F
-    const auto next_k = k + 1;
-    v = gradient.kept.defined() ? at::where(gradient.kept, v, next_v) : next_v;
-    k = gradient.kept.defined() ? at::where(gradient.kept, k, next_k) : next_k;
-    // r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε), k counted from 1
-    const auto counted = k.clamp_min(1);
-    const auto unbiased = v / (1 - at::pow(beta2, counted));
-    const auto r = (1 - at::pow(beta1, counted)) * (unbiased + options.eps).sqrt();
-    Batch batch{slice.x, slice.m, gradient.kept, gradient.clean(standing.e)};
-    step_(batch, Pace{rate, r}, options);
-    scatter_scalars(moments, slice.range, v);
-    scatter_scalars(counts, slice.range, k);
-  });
-}
-
-void check_adam_numbers(at::TensorList second_moments, at::TensorList steps, const StepMatrices& matrices) {
+void AdamNumbers::check(const StepMatrices& matrices) const {
   check_numbers(second_moments, "second moments", matrices);
   check_numbers(steps, "step counts", matrices);
   std::vector<at::Tensor> written(second_moments.begin(), second_moments.end());
@@ -79,6 +43,52 @@ void check_adam_numbers(at::TensorList second_moments, at::TensorList steps, con
   check_no_overlap(written);
 }
 
+namespace {
+
+/// v ← β₂v + (1 − β₂)‖G‖²_F and k ← k + 1 for the matrices of a slice that move. Returns r of each.
+at::Tensor advance_(const AdamNumbers& adam, const std::vector<size_t>& entries, const Batches::Range& range,
+                    const Gradients& gradient, double eps) {
+  const auto moments = pick(adam.second_moments, entries);
+  const auto counts = pick(adam.steps, entries);
+  auto v = gather_scalars(moments, range);
+  auto k = gather_scalars(counts, range);
+  const auto next_v = v * adam.beta2 + gradient.norm.square() * (1 - adam.beta2);
+  const auto next_k = k + 1;
+  v = gradient.kept.defined() ? at::where(gradient.kept, v, next_v) : next_v;
+  k = gradient.kept.defined() ? at::where(gradient.kept, k, next_k) : next_k;
+  scatter_scalars(moments, range, v);
+  scatter_scalars(counts, range, k);
+  // r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε), k counted from 1
+  const auto counted = k.clamp_min(1);
+  const auto unbiased = v / (1 - at::pow(adam.beta2, counted));
+  return (1 - at::pow(adam.beta1, counted)) * (unbiased + eps).sqrt();
+}
+
+}  // namespace
+
+void step_by_operators(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
+                       const UpdateRule& rule, const CayleyOptions& options) {
+  for_each_batch(matrices, [&](Batches::Slice& slice, const std::vector<size_t>& entries) {
+    const Standing standing(slice.x, options);
+    const Gradients gradient(slice.g, standing.near, counters);
+    gradient.accumulate_(slice.m, slice.g, rule.decay, rule.gain);  // M ← decay·M + gain·G
+    const auto r =
+        rule.adam ? advance_(*rule.adam, entries, slice.range, gradient, options.eps) : at::Tensor();
+    Batch batch{slice.x, slice.m, gradient.kept, gradient.clean(standing.e)};
+    step_(batch, Pace{rate, r}, options);
+  });
+}
+
+}  // namespace detail
+
+namespace {
+
+using detail::AdamNumbers;
+using detail::StepCounters;
+using detail::StepMatrices;
+using detail::UpdateRule;
+
+/// An operator's arguments as options, checked.
 CayleyOptions pack(double q, double eps, int64_t iterations, bool exact, c10::string_view norm, bool polish,
                    c10::string_view precision) {
   const CayleyOptions options{q,
@@ -92,23 +102,25 @@ CayleyOptions pack(double q, double eps, int64_t iterations, bool exact, c10::st
   return options;
 }
 
-}  // namespace detail
-
-namespace {
-
-using detail::StepCounters;
-using detail::StepMatrices;
+/// A step of either operator: by our kernels where they can, else by ATen's operators.
+void step(at::TensorList points, at::TensorList momenta, at::TensorList gradients, const at::Tensor& rate,
+          const StepCounters& counters, bool batched, const UpdateRule& rule, const CayleyOptions& options) {
+  detail::check_momenta(points, momenta);
+  detail::run_step(points, momenta, gradients, rate, counters, batched,
+                   [&](const StepMatrices& matrices, const StepCounters& counting) {
+                     if (rule.adam) rule.adam->check(matrices);
+                     if (!detail::step_by_kernels(matrices, counting, rate, rule, options)) {
+                       detail::step_by_operators(matrices, counting, rate, rule, options);
+                     }
+                   });
+}
 
 void sgd_kernel(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
                 const at::Tensor& rate, double momentum, double q, double eps, int64_t iterations, bool exact,
                 c10::string_view norm, bool polish, c10::string_view precision, bool batched,
                 const c10::optional<at::Tensor>& off_manifold) {
-  const auto options = detail::pack(q, eps, iterations, exact, norm, polish, precision);
-  detail::check_momenta(points, momenta);
-  detail::run_step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
-                   [&](const StepMatrices& matrices, const StepCounters& counters) {
-                     detail::cayley_sgd_any_(matrices, counters, rate, momentum, options);
-                   });
+  step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
+       {momentum, 1}, pack(q, eps, iterations, exact, norm, polish, precision));
 }
 
 void adam_kernel(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
@@ -116,14 +128,9 @@ void adam_kernel(at::TensorList points, at::TensorList momenta, at::TensorList s
                  double beta1, double beta2, double q, double eps, int64_t iterations, bool exact,
                  c10::string_view norm, bool polish, c10::string_view precision, bool batched,
                  const c10::optional<at::Tensor>& off_manifold) {
-  const auto options = detail::pack(q, eps, iterations, exact, norm, polish, precision);
-  detail::check_momenta(points, momenta);
-  detail::run_step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
-                   [&](const StepMatrices& matrices, const StepCounters& counters) {
-                     detail::check_adam_numbers(second_moments, steps, matrices);
-                     detail::cayley_adam_any_(matrices, second_moments, steps, counters, rate, beta1, beta2,
-                                              options);
-                   });
+  const AdamNumbers numbers{second_moments, steps, beta1, beta2};
+  step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
+       {beta1, 1 - beta1, &numbers}, pack(q, eps, iterations, exact, norm, polish, precision));
 }
 
 }  // namespace
@@ -168,20 +175,20 @@ c10::optional<at::Tensor> if_defined(const at::Tensor& t) {
 void cayley_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                  const at::Tensor& skipped, const at::Tensor& rate, double momentum,
                  const CayleyOptions& options, bool batched, const at::Tensor& off_manifold) {
-  static const auto step = find_operator<decltype(sgd_kernel)>("stiefel::cayley_sgd_");
-  step.call(points, momenta, gradients, skipped, rate, momentum, options.q, options.eps, options.iterations,
-            options.exact, to_string(options.norm), options.polish, to_string(options.precision), batched,
-            if_defined(off_manifold));
+  static const auto operation = find_operator<decltype(sgd_kernel)>("stiefel::cayley_sgd_");
+  operation.call(points, momenta, gradients, skipped, rate, momentum, options.q, options.eps,
+                 options.iterations, options.exact, to_string(options.norm), options.polish,
+                 to_string(options.precision), batched, if_defined(off_manifold));
 }
 
 void cayley_adam_(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
                   at::TensorList steps, at::TensorList gradients, const at::Tensor& skipped,
                   const at::Tensor& rate, double beta1, double beta2, const CayleyOptions& options,
                   bool batched, const at::Tensor& off_manifold) {
-  static const auto step = find_operator<decltype(adam_kernel)>("stiefel::cayley_adam_");
-  step.call(points, momenta, second_moments, steps, gradients, skipped, rate, beta1, beta2, options.q,
-            options.eps, options.iterations, options.exact, to_string(options.norm), options.polish,
-            to_string(options.precision), batched, if_defined(off_manifold));
+  static const auto operation = find_operator<decltype(adam_kernel)>("stiefel::cayley_adam_");
+  operation.call(points, momenta, second_moments, steps, gradients, skipped, rate, beta1, beta2, options.q,
+                 options.eps, options.iterations, options.exact, to_string(options.norm), options.polish,
+                 to_string(options.precision), batched, if_defined(off_manifold));
 }
 
 }  // namespace stiefel

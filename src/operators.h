@@ -5,21 +5,28 @@
 
 #include "step_matrices.h"
 
-/// What the operators' implementations share.
+/// The steps behind the operators.
 namespace stiefel::detail {
 
-/// The steps by ATen's operators, on any device: one batch per shape.
-void cayley_sgd_any_(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
-                     double momentum, const CayleyOptions& options);
-void cayley_adam_any_(const StepMatrices& matrices, at::TensorList second_moments, at::TensorList steps,
-                      const StepCounters& counters, const at::Tensor& rate, double beta1, double beta2,
-                      const CayleyOptions& options);
+/// Cayley ADAM's numbers: v and k of every matrix, and β₁, β₂ of r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε).
+struct AdamNumbers {
+  at::TensorList second_moments, steps;
+  double beta1, beta2;
 
-/// Cayley ADAM's numbers, checked: one double per matrix, none overlapping another.
-void check_adam_numbers(at::TensorList second_moments, at::TensorList steps, const StepMatrices& matrices);
+  /// Throws unless there is one double per matrix in both lists, none overlapping another.
+  void check(const StepMatrices& matrices) const;
+};
 
-/// An operator's arguments as options, checked.
-CayleyOptions pack(double q, double eps, int64_t iterations, bool exact, c10::string_view norm, bool polish,
-                   c10::string_view precision);
+/// How a step takes its gradients in: M ← decay·M + gain·G, and X moves along −M (Cayley SGD), or along −M/r
+/// where there are `adam`'s numbers.
+struct UpdateRule {
+  double decay;
+  double gain;
+  const AdamNumbers* adam = nullptr;
+};
+
+/// A step by ATen's operators, on any device: one batch per shape.
+void step_by_operators(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
+                       const UpdateRule& rule, const CayleyOptions& options);
 
 }  // namespace stiefel::detail

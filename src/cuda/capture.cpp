@@ -1,4 +1,4 @@
-#include "capture.h"
+#include "device.h"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <typeinfo>
 
-#include "capture.h"
 #include "compat.h"
+#include "device.h"
 #include "step_matrices.h"
 
 namespace stiefel {

@@ -1,16 +1,14 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <torch/library.h>
 
 #include <limits>
 #include <memory>
 
-#include "capture.h"
+#include "device.h"
 #include "mixed_step.h"
-#include "operators.h"
 #include "plan_cache.h"
 
-// The steps on a CUDA device: our kernels for mixed precision, ATen's operators for everything else.
+// The steps that our kernels take on a CUDA device: those in mixed precision.
 
 namespace stiefel {
 
@@ -20,7 +18,6 @@ using cuda::Matrix;
 using cuda::MixedPlan;
 using cuda::Recipe;
 using cuda::Shape;
-using detail::StepCounters;
 using detail::StepMatrices;
 
 /// Whether the kernels know this form of the step and this processor.
@@ -30,7 +27,8 @@ bool is_ours(at::TensorList points, const CayleyOptions& options) {
     return false;
   }
   const auto device = points[0].device();
-  return points[0].scalar_type() == at::kFloat && at::cuda::getDeviceProperties(device.index())->major == 9;
+  return device.is_cuda() && points[0].scalar_type() == at::kFloat &&
+         at::cuda::getDeviceProperties(device.index())->major == 9;
 }
 
 /// A plan and its table on a device.
@@ -88,13 +86,13 @@ struct KernelMatrices {
     }
   }
 
-  /// Gives every matrix its number of two lists of doubles.
-  void add_numbers(at::TensorList second_moments, at::TensorList steps) {
+  /// Gives every matrix its v and k.
+  void add_numbers(const detail::AdamNumbers& adam) {
     size_t at = 0;
-    for (size_t i = 0; i < second_moments.size(); ++i) {
-      for (int64_t b = 0; b < second_moments[i].numel(); ++b, ++at) {
-        matrices[at].v = second_moments[i].data_ptr<double>() + b;
-        matrices[at].k = steps[i].data_ptr<double>() + b;
+    for (size_t i = 0; i < adam.steps.size(); ++i) {
+      for (int64_t b = 0; b < adam.steps[i].numel(); ++b, ++at) {
+        matrices[at].v = adam.second_moments[i].data_ptr<double>() + b;
+        matrices[at].k = adam.steps[i].data_ptr<double>() + b;
       }
     }
   }
@@ -115,68 +113,34 @@ void run(const KernelMatrices& all, const Recipe& recipe, const c10::Device& dev
               "stiefel: a CUDA kernel could not be started: ", cudaGetErrorString(error));
 }
 
-/// The numbers that the kernels read and write on the device. `rate` must outlive the recipe.
-Recipe recipe_of(const at::Tensor& rate, const StepCounters& counters, const CayleyOptions& options) {
+}  // namespace
+
+namespace detail {
+
+bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
+                     const UpdateRule& rule, const CayleyOptions& options) {
+  if (!is_ours(matrices.points, options)) return false;
+  KernelMatrices all(matrices);
+  const auto wide_rate = rate.to(at::kDouble);
   Recipe recipe{};
+  recipe.decay = rule.decay;
+  recipe.gain = rule.gain;
   recipe.q = options.q;
   recipe.eps = options.eps;
   recipe.farthest = kFarthestStart;
-  recipe.rate = rate.data_ptr<double>();
+  recipe.rate = wide_rate.data_ptr<double>();
   recipe.skipped = counters.skipped.data_ptr<int64_t>();
   recipe.off_manifold = counters.off_manifold.defined() ? counters.off_manifold.data_ptr<int64_t>() : nullptr;
-  return recipe;
+  if (rule.adam) {
+    all.add_numbers(*rule.adam);
+    recipe.adam = true;
+    recipe.beta1 = rule.adam->beta1;
+    recipe.beta2 = rule.adam->beta2;
+  }
+  run(all, recipe, matrices.points[0].device());
+  return true;
 }
 
-void sgd_kernel(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
-                const at::Tensor& rate, double momentum, double q, double eps, int64_t iterations, bool exact,
-                c10::string_view norm, bool polish, c10::string_view precision, bool batched,
-                const c10::optional<at::Tensor>& off_manifold) {
-  const auto options = detail::pack(q, eps, iterations, exact, norm, polish, precision);
-  detail::check_momenta(points, momenta);
-  detail::run_step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
-                   [&](const StepMatrices& matrices, const StepCounters& counters) {
-                     if (!is_ours(matrices.points, options)) {
-                       return detail::cayley_sgd_any_(matrices, counters, rate, momentum, options);
-                     }
-                     const auto wide_rate = rate.to(at::kDouble);
-                     auto recipe = recipe_of(wide_rate, counters, options);
-                     recipe.decay = momentum;
-                     recipe.gain = 1;
-                     run(KernelMatrices(matrices), recipe, matrices.points[0].device());
-                   });
-}
-
-void adam_kernel(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
-                 at::TensorList steps, at::TensorList gradients, at::Tensor skipped, const at::Tensor& rate,
-                 double beta1, double beta2, double q, double eps, int64_t iterations, bool exact,
-                 c10::string_view norm, bool polish, c10::string_view precision, bool batched,
-                 const c10::optional<at::Tensor>& off_manifold) {
-  const auto options = detail::pack(q, eps, iterations, exact, norm, polish, precision);
-  detail::check_momenta(points, momenta);
-  detail::run_step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
-                   [&](const StepMatrices& matrices, const StepCounters& counters) {
-                     detail::check_adam_numbers(second_moments, steps, matrices);
-                     if (!is_ours(matrices.points, options)) {
-                       return detail::cayley_adam_any_(matrices, second_moments, steps, counters, rate, beta1,
-                                                       beta2, options);
-                     }
-                     const auto wide_rate = rate.to(at::kDouble);
-                     auto recipe = recipe_of(wide_rate, counters, options);
-                     recipe.decay = recipe.beta1 = beta1;
-                     recipe.gain = 1 - beta1;
-                     recipe.beta2 = beta2;
-                     recipe.adam = true;
-                     KernelMatrices all(matrices);
-                     all.add_numbers(second_moments, steps);
-                     run(all, recipe, matrices.points[0].device());
-                   });
-}
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(stiefel, CUDA, library) {
-  library.impl("cayley_sgd_", sgd_kernel);
-  library.impl("cayley_adam_", adam_kernel);
-}
+}  // namespace detail
 
 }  // namespace stiefel
