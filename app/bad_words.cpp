@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "text/shown.h"
+#include "base/printable.h"
 
 namespace stiefel::app {
 
@@ -81,7 +81,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error,
     below.push_back(one->get_name());
   }
   if (!below.empty() && words.size() > depth && !is_option(words[depth])) {
-    return fmt::format("`{}` has no sub-command '{}'; there are {}", path, text::shown(words[depth]),
+    return fmt::format("`{}` has no sub-command '{}'; there are {}", path, base::printable(words[depth]),
                        fmt::join(below, ", "));
   }
   const auto names = long_names(*command);
@@ -91,10 +91,10 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error,
     if (name.size() < 3 || name.rfind("--", 0) != 0) continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     const auto guess = meant(name, names);
-    return fmt::format("`{}` has no option {}{} {}", path, text::shown(name),
+    return fmt::format("`{}` has no option {}{} {}", path, base::printable(name),
                        guess.empty() ? "" : fmt::format("; did you mean {}?", guess), all);
   }
-  return fmt::format("{} {}", text::shown(std::string(error.what())), all);
+  return fmt::format("{} {}", base::printable(std::string(error.what())), all);
 }
 
 }  // namespace stiefel::app

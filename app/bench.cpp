@@ -7,15 +7,15 @@
 #include <memory>
 #include <sstream>
 
+#include "base/progress_line.h"
+#include "base/standard_streams.h"
+#include "base/table.h"
 #include "bench/comparison.h"
 #include "bench/formats.h"
-#include "bench/progress.h"
-#include "bench/table.h"
 #include "bench/threads.h"
 #include "command.h"
 #include "data/places.h"
 #include "number_options.h"
-#include "standard_streams.h"
 #include "train/device.h"
 #include "train/network.h"
 #include "train/precision.h"
@@ -63,7 +63,7 @@ struct Common {
 bool say_failures(const std::vector<bench::Row>& rows, const std::vector<bench::Row>& shown) {
   for (const auto& row : rows) {
     if (!row.failure.empty()) {
-      say(fmt::format("{} could not be measured: {}", row.method, row.failure));
+      base::say(fmt::format("{} could not be measured: {}", row.method, row.failure));
     }
   }
   return std::any_of(shown.begin(), shown.end(), [](const bench::Row& row) { return row.failure.empty(); });
@@ -107,7 +107,7 @@ void add_step(CLI::App& group) {
     if (common.step_precision == "full") subject.precision = Precision::kFull;
     bench::set_threads(common.threads);
     const auto device = train::choose_device(common.device);
-    bench::Progress progress;
+    base::ProgressLine progress;
     const auto rows =
         bench::compare_steps(bench::with_baselines(chosen), subject, device, options->repetitions,
                              [&](const std::string& what) { progress.now(what); });
@@ -134,7 +134,7 @@ void print_ratios(const std::vector<std::pair<std::string, std::vector<bench::Ro
   for (const auto& row : tables.front().second) {
     if (row.method != "sgd") heading.push_back(row.method + ", × SGD");
   }
-  bench::Table summary(heading);
+  base::Table summary(heading);
   for (const auto& [model, rows] : tables) {
     std::vector<std::string> cells{model, ""};
     for (const auto& row : rows) {
@@ -197,7 +197,7 @@ void compare_networks(const EpochOptions& options) {
   bool measured = false;
   for (const auto& model : options.models) {
     config.model = model;
-    bench::Progress progress;
+    base::ProgressLine progress;
     const auto all = bench::compare_epochs(chosen, config, options.steps,
                                            [&](const std::string& what) { progress.now(what); });
     progress.done();

@@ -2,11 +2,11 @@
 
 #include <memory>
 
+#include "base/printable.h"
+#include "base/standard_streams.h"
 #include "command.h"
 #include "number_options.h"
 #include "run_model.h"
-#include "standard_streams.h"
-#include "text/shown.h"
 #include "train/orthonormality.h"
 
 namespace stiefel::app {
@@ -28,7 +28,7 @@ void add_check(CLI::App& app) {
     const auto run = open_run(options->run, options->last);
     if (!train::constrains_weights(run.config)) {
       throw std::runtime_error(fmt::format("{} was trained with {}, which has no orthonormal weights",
-                                           text::shown(options->run), run.config.optim));
+                                           base::printable(options->run), run.config.optim));
     }
     const auto weights = train::measure_orthonormality(*build_network(run), run.config);
     size_t width = 6;
@@ -42,8 +42,8 @@ void add_check(CLI::App& app) {
                  weight.defect, bad ? "  above the tolerance" : "");
     }
     if (above > 0) {
-      say(fmt::format("{} of {} weights are off the manifold by more than {}", above, weights.size(),
-                      options->tolerance));
+      base::say(fmt::format("{} of {} weights are off the manifold by more than {}", above, weights.size(),
+                            options->tolerance));
       throw Exit{1};
     }
     fmt::print("all {} are orthonormal to {}\n", weights.size(), options->tolerance);

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "files/files.h"
+#include "base/files.h"
 #include "number_options.h"
 
 namespace stiefel::app {
@@ -45,7 +45,7 @@ void ConfigOptions::add(CLI::App& command) {
 }
 
 train::Config ConfigOptions::resolved() const {
-  auto config = file_.empty() ? train::Config{} : train::config_from_toml(files::read_stream(file_), file_);
+  auto config = file_.empty() ? train::Config{} : train::config_from_toml(base::read_stream(file_), file_);
   // Both lists are the same, in the same order: take over what the command line named.
   std::vector<const void*> given;
   train::Config::visit(given_, [&](const char*, const auto& value, const char*) { given.push_back(&value); });

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "train/config.h"
+#include "runs/config.h"
 
 namespace stiefel::app {
 

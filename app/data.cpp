@@ -4,11 +4,11 @@
 #include <iostream>
 #include <memory>
 
+#include "base/printable.h"
 #include "command.h"
 #include "data/check.h"
 #include "data/get.h"
 #include "data/places.h"
-#include "text/shown.h"
 
 namespace stiefel::app {
 
@@ -29,10 +29,10 @@ void add_list(CLI::App& group, const std::shared_ptr<std::string>& folder) {
         fmt::print("{:14} not found; fetch it with: {}\n", found.name,
                    data::fetch_remedy(data::facts_of(found.name), *folder));
       } else if (!found.complete()) {
-        fmt::print("{:14} {} lacks {}\n", found.name, text::shown(found.where),
+        fmt::print("{:14} {} lacks {}\n", found.name, base::printable(found.where),
                    fmt::join(found.missing, ", "));
       } else {
-        fmt::print("{:14} {}{}\n", found.name, text::shown(found.where),
+        fmt::print("{:14} {}{}\n", found.name, base::printable(found.where),
                    found.used ? "" : " (another is used)");
       }
     }
@@ -61,7 +61,7 @@ void add_get(CLI::App& group) {
     data::GetOptions options;
     options.from.assign(from->begin(), from->end());
     options.progress = &std::cout;
-    fmt::print("{}\n", text::shown(data::get(*name, options)));
+    fmt::print("{}\n", base::printable(data::get(*name, options)));
   });
 }
 

@@ -3,10 +3,10 @@
 
 #include <memory>
 
+#include "base/printable.h"
+#include "base/standard_streams.h"
 #include "command.h"
 #include "run_model.h"
-#include "standard_streams.h"
-#include "text/shown.h"
 #include "train/device.h"
 
 namespace stiefel::app {
@@ -35,13 +35,14 @@ void add_eval(CLI::App& app) {
     set_threads(0, run.config);
     train::Trainer trainer(run.config, options->run, {});
     if (const auto changes = trainer.changes_of_data(run.checkpoint); !changes.empty()) {
-      say(fmt::format("{} is not what {} was trained with: {}", run.config.data, run.checkpoint.path.string(),
-                      fmt::join(changes, ", ")));
+      base::say(fmt::format("{} is not what {} was trained with: {}", run.config.data,
+                            run.checkpoint.path.string(), fmt::join(changes, ", ")));
     }
     train::restore(run.checkpoint, trainer.model(), nullptr);
     const auto result = trainer.evaluate(train::Task::Part::kTest);
-    fmt::print("{} after epoch {}: test loss {:.4f}, test error {:.2f} %\n", text::shown(run.checkpoint.path),
-               run.checkpoint.progress.epoch, result.loss, result.error);
+    fmt::print("{} after epoch {}: test loss {:.4f}, test error {:.2f} %\n",
+               base::printable(run.checkpoint.path), run.checkpoint.progress.epoch, result.loss,
+               result.error);
   });
 }
 

@@ -5,11 +5,11 @@
 #include <memory>
 #include <set>
 
+#include "base/files.h"
+#include "base/printable.h"
 #include "command.h"
-#include "files/files.h"
 #include "run_model.h"
-#include "text/shown.h"
-#include "train/safetensors.h"
+#include "runs/safetensors.h"
 
 namespace stiefel::app {
 
@@ -70,8 +70,8 @@ void add_export(CLI::App& app) {
                                         {"data", run.config.data},
                                         {"optim", run.config.optim},
                                         {"epoch", std::to_string(run.checkpoint.progress.epoch)}});
-    files::write(path, bytes);
-    fmt::print("{}: {} tensors, {:.1f} MiB\n", text::shown(path), tensors.size(),
+    base::write_file(path, bytes);
+    fmt::print("{}: {} tensors, {:.1f} MiB\n", base::printable(path), tensors.size(),
                static_cast<double>(bytes.size()) / (1 << 20));
   });
 }

@@ -4,7 +4,7 @@
 #include "bench/threads.h"
 #include "bench/wait_policy.h"
 #include "command.h"
-#include "train/system.h"
+#include "runs/system.h"
 
 namespace stiefel::app {
 

@@ -5,15 +5,16 @@
 #include <vector>
 
 #include "bad_words.h"
+#include "base/printable.h"
+#include "base/standard_streams.h"
 #include "command.h"
-#include "standard_streams.h"
-#include "text/shown.h"
+#include "runs/system.h"
 #include "train/message.h"
-#include "train/system.h"
 
 int main(int argc, char** argv) {
   using namespace stiefel::app;
-  open_missing_streams();
+  namespace base = stiefel::base;
+  base::open_missing_streams();
   CLI::App app("Training with orthonormal weights: Cayley SGD and Cayley ADAM on the Stiefel manifold.",
                "stiefel");
   app.set_version_flag("--version", std::string("stiefel ") +
@@ -36,27 +37,27 @@ int main(int argc, char** argv) {
   add_paper(app, context);
   add_info(app);
   if (argc < 2) {
-    say(app.help());
+    base::say(app.help());
     return 2;
   }
   try {
     app.parse(argc, argv);
-    return finish_output(0);
+    return base::finish_output(0);
   } catch (const CLI::ParseError& error) {
     // --help and --version come this way too.
-    if (error.get_exit_code() == 0) return finish_output(app.exit(error));
-    say("stiefel: " + explain(app, error, {argv + 1, argv + argc}));
+    if (error.get_exit_code() == 0) return base::finish_output(app.exit(error));
+    base::say("stiefel: " + explain(app, error, {argv + 1, argv + argc}));
     return 2;
   } catch (const Exit& exit) {
-    return finish_output(exit.status);
+    return base::finish_output(exit.status);
   } catch (const std::invalid_argument& error) {
     // One line about a value that a user gave, which may hold anything.
-    say("stiefel: " + stiefel::text::shown(std::string(error.what())));
+    base::say("stiefel: " + stiefel::base::printable(std::string(error.what())));
     return 2;
   } catch (const std::filesystem::filesystem_error& error) {
-    say("stiefel: " + stiefel::text::shown(std::string(error.what())));
+    base::say("stiefel: " + stiefel::base::printable(std::string(error.what())));
   } catch (const std::exception& error) {
-    say("stiefel: " + stiefel::text::shown_lines(stiefel::train::message_of(error)));
+    base::say("stiefel: " + stiefel::base::printable_lines(stiefel::train::message_of(error)));
   }
   return 1;
 }

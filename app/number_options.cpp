@@ -31,7 +31,7 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
   const auto bounds = fmt::format("from {} to {}", low, high);
   return {[=](std::string& word) {
             return complaint([&] {
-              const auto value = text::to_whole(word);
+              const auto value = base::to_whole(word);
               require(value >= low && value <= high, word, bounds);
               word = std::to_string(value);
             });
@@ -40,13 +40,13 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
 }
 
 CLI::Validator number() {
-  return {[](std::string& word) { return complaint([&] { text::to_number(word); }); }, ""};
+  return {[](std::string& word) { return complaint([&] { base::to_number(word); }); }, ""};
 }
 
-CLI::Validator number(const text::Interval& allowed) {
+CLI::Validator number(const base::Interval& allowed) {
   return {
       [=](std::string& word) {
-        return complaint([&] { require(allowed.contains(text::to_number(word)), word, to_string(allowed)); });
+        return complaint([&] { require(allowed.contains(base::to_number(word)), word, to_string(allowed)); });
       },
       to_string(allowed)};
 }

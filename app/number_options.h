@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "text/numbers.h"
+#include "base/numbers.h"
 
 /// How options with numbers are read. The parser's own reading takes another number for one that is too
 /// large.
@@ -19,6 +19,6 @@ CLI::Validator whole_number(int64_t low = std::numeric_limits<int64_t>::min(),
 CLI::Validator number();
 
 /// Refuses what is not a number of the interval.
-CLI::Validator number(const text::Interval& allowed);
+CLI::Validator number(const base::Interval& allowed);
 
 }  // namespace stiefel::app

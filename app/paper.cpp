@@ -7,14 +7,14 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/printable.h"
 #include "command.h"
 #include "data/places.h"
 #include "number_options.h"
-#include "paper/formats.h"
+#include "paper/jobs/workers.h"
+#include "paper/publish/formats.h"
 #include "paper/registry.h"
-#include "paper/workers.h"
 #include "paper_parts.h"
-#include "text/shown.h"
 
 namespace stiefel::app {
 
@@ -85,17 +85,17 @@ void add_paper(CLI::App& app, const Context& context) {
   command->callback([options, &context] {
     if (fs::exists(options->out) && !fs::is_directory(options->out)) {
       throw std::invalid_argument(fmt::format("--out is {}, which is a file; give the folder of the runs",
-                                              text::shown(options->out)));
+                                              base::printable(options->out)));
     }
     // Before hours of runs, not after them.
     if (fs::is_directory(options->html)) {
       throw std::invalid_argument(
-          fmt::format("--html is {}, a folder; name a file", text::shown(options->html)));
+          fmt::format("--html is {}, a folder; name a file", base::printable(options->html)));
     }
     if (const auto folder = fs::path(options->html).parent_path();
         !folder.empty() && !fs::is_directory(folder)) {
       throw std::invalid_argument(fmt::format("--html is {}, but {} is no folder; make it first",
-                                              text::shown(options->html), text::shown(folder)));
+                                              base::printable(options->html), base::printable(folder)));
     }
     if (options->starter != 0) paper::Workers::follow(options->starter);
     const bool about_all = options->name == "list" || options->name == "results";

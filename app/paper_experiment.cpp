@@ -10,24 +10,24 @@
 #include <optional>
 #include <stdexcept>
 
-#include "bench/progress.h"
+#include "base/files.h"
+#include "base/folder_lock.h"
+#include "base/interrupt.h"
+#include "base/printable.h"
+#include "base/progress_line.h"
+#include "base/standard_streams.h"
 #include "bench/threads.h"
-#include "files/files.h"
-#include "files/folder_lock.h"
-#include "paper/figure_svg.h"
-#include "paper/formats.h"
-#include "paper/kept.h"
-#include "paper/pace.h"
-#include "paper/page.h"
+#include "paper/jobs/kept.h"
+#include "paper/jobs/pace.h"
+#include "paper/jobs/results.h"
+#include "paper/jobs/runner.h"
+#include "paper/jobs/workers.h"
+#include "paper/publish/figure_svg.h"
+#include "paper/publish/formats.h"
+#include "paper/publish/page.h"
 #include "paper/registry.h"
-#include "paper/results.h"
-#include "paper/runner.h"
-#include "paper/workers.h"
 #include "paper_parts.h"
-#include "standard_streams.h"
-#include "text/shown.h"
 #include "train/display.h"
-#include "train/interrupt.h"
 
 namespace stiefel::app {
 
@@ -110,8 +110,8 @@ std::vector<std::string> run_missing(const std::vector<paper::Cell>& cells, int6
   auto jobs = paper::make_plan(cells, seeds, scale, options.circumstances, options.out);
   paper::check_data(jobs);
   const PrintsAside aside;
-  const train::InterruptGuard interrupts;  // no signal comes between us and the workers
-  if (options.starter == 0) paper::time_networks(jobs, scale, say);
+  const base::InterruptGuard interrupts;  // no signal comes between us and the workers
+  if (options.starter == 0) paper::time_networks(jobs, scale, base::say);
   const auto missing = std::count_if(jobs.begin(), jobs.end(),
                                      [](const auto& job) { return job.state != paper::Job::State::kDone; });
   std::optional<paper::Workers> workers;
@@ -119,24 +119,25 @@ std::vector<std::string> run_missing(const std::vector<paper::Cell>& cells, int6
     workers.emplace(others, worker_arguments(options), fs::path(options.out) / to_string(scale));
   }
   auto outcome =
-      paper::run_jobs(jobs, options.jobs, options.out, scale, recorded_command(options, context), say);
-  if (workers) outcome.signal = workers->finish(outcome.signal, say);
+      paper::run_jobs(jobs, options.jobs, options.out, scale, recorded_command(options, context), base::say);
+  if (workers) outcome.signal = workers->finish(outcome.signal, base::say);
   if (outcome.signal == 0) return outcome.failed;
-  say(fmt::format("stopped by {}; the same command goes on from there", train::signal_name(outcome.signal)));
+  base::say(
+      fmt::format("stopped by {}; the same command goes on from there", base::signal_name(outcome.signal)));
   throw Exit{128 + outcome.signal};
 }
 
 void write_figures(const paper::Results& results, const paper::Verdict& verdict,
                    const PaperOptions& options) {
   const auto folder = fs::path(options.out) / to_string(results.scale);
-  if (!fs::is_directory(folder)) return;              // nothing is there to draw
-  const auto lock = files::FolderLock::take(folder);  // another command may be drawing the same
+  if (!fs::is_directory(folder)) return;             // nothing is there to draw
+  const auto lock = base::FolderLock::take(folder);  // another command may be drawing the same
   for (const auto& panel : results.experiment->columns()) {
     const auto svg = paper::draw_panel(results, verdict, panel);
     if (svg.empty()) continue;
     const auto file = folder / fmt::format("{}-{}.svg", results.experiment->name, panel);
-    files::write(file, svg);
-    say("wrote " + text::shown(file));
+    base::write_file(file, svg);
+    base::say("wrote " + base::printable(file));
   }
 }
 
@@ -145,7 +146,7 @@ paper::Results compute(const paper::Experiment& experiment, const std::vector<pa
                        int64_t seeds, paper::Scale scale, const Context& context) {
   paper::Results results{&experiment, scale, {}};
   for (const auto& cell : cells) results.cells.push_back({cell, seeds, {}, {}, {}});
-  bench::Progress progress;
+  base::ProgressLine progress;
   experiment.compute(results, seeds, [&](const std::string& what) { progress.now(what); });
   progress.done();
   for (auto& result : results.cells) {
@@ -159,26 +160,27 @@ paper::Results show_kept(const paper::Experiment& experiment, const std::vector<
                          paper::Scale scale, const PaperOptions& options) {
   paper::Results results{&experiment, scale, {}};
   const auto kept = paper::read_kept(experiment, scale, options.out);
-  const auto file = text::shown(paper::kept_file(experiment, scale, options.out));
-  if (!kept) say(fmt::format("{} is not there: nothing was kept; without --show it is computed", file));
+  const auto file = base::printable(paper::kept_file(experiment, scale, options.out));
+  if (!kept) base::say(fmt::format("{} is not there: nothing was kept; without --show it is computed", file));
   for (const auto& cell : cells) {
     const auto* found = kept ? kept->find(cell.row, cell.column) : nullptr;
     results.cells.push_back(found ? *found : paper::CellResult{cell, 0, {}, {}, {}});
   }
   const auto seeds = paper::seeds_of(results);
   if (seeds > 0 && options.seeds > 0 && seeds != options.seeds) {
-    say(fmt::format("{} was computed with {} seeds, and is shown with them; without --show {} are taken",
+    base::say(
+        fmt::format("{} was computed with {} seeds, and is shown with them; without --show {} are taken",
                     file, seeds, options.seeds));
   }
   return results;
 }
 
 void keep(const paper::Results& results, const PaperOptions& options) {
-  const auto file = text::shown(paper::kept_file(*results.experiment, results.scale, options.out));
+  const auto file = base::printable(paper::kept_file(*results.experiment, results.scale, options.out));
   if (paper::keep_results(results, options.out)) {
-    say("kept in " + file);
+    base::say("kept in " + file);
   } else {
-    say(fmt::format("not kept in {}: --only took some of the cells alone", file));
+    base::say(fmt::format("not kept in {}: --only took some of the cells alone", file));
   }
 }
 
@@ -197,20 +199,20 @@ void reproduce(const PaperOptions& options, const Context& context) {
   const auto cells = paper::choose_cells(experiment, options.only);
   const auto seeds = options.seeds > 0 ? options.seeds : experiment.seeds;
   const paper::RunStore store(options.out, scale);
-  for (const auto& complaint : store.complaints()) say(complaint);
+  for (const auto& complaint : store.complaints()) base::say(complaint);
   if (options.dry_run) {
     if (experiment.compute) {
       fmt::print("{} is computed directly: no runs, less than a minute on two cores, and then kept in {}\n",
-                 experiment.name, text::shown(paper::kept_file(experiment, scale, options.out)));
+                 experiment.name, base::printable(paper::kept_file(experiment, scale, options.out)));
     } else {
       bench::set_threads(options.circumstances.threads);
       auto jobs = paper::make_plan(cells, seeds, scale, options.circumstances, options.out);
-      paper::time_networks(jobs, scale, say);
+      paper::time_networks(jobs, scale, base::say);
       show_plan(jobs, options.jobs, scale);
       try {
         paper::check_data(jobs);
       } catch (const std::exception& missing) {
-        say(missing.what());
+        base::say(missing.what());
       }
     }
     return;
@@ -234,8 +236,8 @@ void reproduce(const PaperOptions& options, const Context& context) {
   const bool whole = cells.size() == experiment.cells.size();
   if (experiment.axis != paper::Experiment::Axis::kNone && whole) write_figures(results, verdict, options);
   if (!options.html.empty()) {
-    files::write(options.html, paper::experiment_page(results, verdict));
-    say("open in a browser: " + text::shown(fs::absolute(options.html)));
+    base::write_file(options.html, paper::experiment_page(results, verdict));
+    base::say("open in a browser: " + base::printable(fs::absolute(options.html)));
   }
   fail_where(failed);
 }

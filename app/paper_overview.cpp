@@ -3,14 +3,14 @@
 
 #include <exception>
 
-#include "files/files.h"
-#include "paper/document.h"
-#include "paper/kept.h"
-#include "paper/plan.h"
+#include "base/files.h"
+#include "base/printable.h"
+#include "base/standard_streams.h"
+#include "paper/jobs/kept.h"
+#include "paper/jobs/plan.h"
+#include "paper/publish/document.h"
 #include "paper/registry.h"
 #include "paper_parts.h"
-#include "standard_streams.h"
-#include "text/shown.h"
 
 namespace stiefel::app {
 
@@ -37,7 +37,7 @@ std::string runs_done(const paper::Experiment& experiment, paper::Scale scale, c
 
 void list_experiments(const PaperOptions& options) {
   fmt::print("{:10}{:>12}{:>12}{:>12}  {}\n", "", "smoke", "short", "full",
-             "runs done in " + text::shown(options.out));
+             "runs done in " + base::printable(options.out));
   for (const auto& experiment : paper::experiments()) {
     fmt::print("{:10}", experiment.name);
     for (const auto scale : paper::scales()) fmt::print("{:>12}", runs_done(experiment, scale, options));
@@ -52,10 +52,10 @@ void list_experiments(const PaperOptions& options) {
 
 void write_document(const PaperOptions& options) {
   const auto document = paper::make_document(options.out);
-  for (const auto& complaint : document.complaints) say(complaint);
+  for (const auto& complaint : document.complaints) base::say(complaint);
   for (const auto& [file, svg] : document.drawings) {
-    files::write(file, svg);
-    say("wrote " + text::shown(file));
+    base::write_file(file, svg);
+    base::say("wrote " + base::printable(file));
   }
   fmt::print("{}", document.markdown);
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "command.h"
-#include "paper/run_spec.h"
+#include "paper/jobs/run_spec.h"
 
 /// The parts of `stiefel paper`.
 namespace stiefel::app {

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/files.h"
+#include "base/printable.h"
 #include "command.h"
-#include "files/files.h"
 #include "report/page.h"
 #include "report/summary.h"
-#include "text/shown.h"
 
 namespace stiefel::app {
 
@@ -24,7 +24,7 @@ void print_table(const std::vector<report::RunFolder>& runs) {
   size_t width = 3;
   size_t by_validation = 0;
   for (auto& name : names) {
-    name = text::shown(name);
+    name = base::printable(name);
     width = std::max(width, name.size());
   }
   fmt::print("{:{}}  {:>12}  {:>12}  {:>10}  {:>9}  {:>8}\n", "run", width, "test error %", "best error %",
@@ -57,9 +57,9 @@ void add_report(CLI::App& app) {
   command->callback([options] {
     std::vector<report::RunFolder> runs;
     for (const auto& folder : options->runs) runs.push_back(report::read_run_folder(folder));
-    files::write(options->out, report::render(runs));
+    base::write_file(options->out, report::render(runs));
     print_table(runs);
-    fmt::print("\nopen in a browser: {}\n", text::shown(std::filesystem::absolute(options->out)));
+    fmt::print("\nopen in a browser: {}\n", base::printable(std::filesystem::absolute(options->out)));
   });
 }
 

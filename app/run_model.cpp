@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/files.h"
+#include "base/printable.h"
+#include "base/standard_streams.h"
 #include "bench/threads.h"
-#include "files/files.h"
-#include "standard_streams.h"
-#include "text/shown.h"
-#include "train/checkpoint_content.h"
-#include "train/housekeeping.h"
+#include "runs/checkpoint_content.h"
+#include "runs/housekeeping.h"
 #include "train/network.h"
 
 namespace stiefel::app {
@@ -17,7 +17,7 @@ void require_run(const std::filesystem::path& folder) {
   if (std::filesystem::exists(folder / "config.toml")) return;
   throw std::runtime_error(fmt::format(
       "{} is no run's folder: it has no config.toml; name the folder that `stiefel train --out` was given",
-      text::shown(folder)));
+      base::printable(folder)));
 }
 
 void require_same_config(const train::Checkpoints::Loaded& checkpoint, const train::Config& config,
@@ -32,7 +32,7 @@ void require_same_config(const train::Checkpoints::Loaded& checkpoint, const tra
   throw std::runtime_error(fmt::format(
       "{} was written with another config; these differ from {}: {}; take back what was changed, or move the "
       "checkpoint away if it is another run's",
-      text::shown(checkpoint.path), text::shown(folder / "config.toml"), fmt::join(different, ", ")));
+      base::printable(checkpoint.path), base::printable(folder / "config.toml"), fmt::join(different, ", ")));
 }
 
 namespace {
@@ -43,10 +43,10 @@ void require_own_checkpoint(const train::Checkpoints::Loaded& checkpoint, const 
   const auto file = folder / "config.toml";
   train::Config here;
   try {
-    here = train::config_from_toml(files::read(file), file.string());
+    here = train::config_from_toml(base::read_file(file), file.string());
     here.resolve();
   } catch (const std::exception& error) {
-    say(error.what());  // the checkpoint has its config with it
+    base::say(error.what());  // the checkpoint has its config with it
     return;
   }
   // A run may have gone on on another machine after its best epoch.
@@ -65,12 +65,12 @@ OpenRun open_run(const std::filesystem::path& folder, bool last) {
   const train::Checkpoints checkpoints(folder);
   auto loaded = last ? checkpoints.newest(complaint, train::check_network)
                      : checkpoints.best(complaint, train::check_network);
-  if (!complaint.empty()) say(complaint);
+  if (!complaint.empty()) base::say(complaint);
   if (!loaded)
     throw std::runtime_error(
         fmt::format("{} has no checkpoint that can be read, so its network is not there; `stiefel report` "
                     "shows what its metrics say",
-                    text::shown(folder)));
+                    base::printable(folder)));
   auto config = train::config_from_toml(loaded->config, loaded->path.string());
   config.resolve();
   require_own_checkpoint(*loaded, config, folder);
@@ -87,8 +87,8 @@ std::shared_ptr<models::Network> build_network(const OpenRun& run) {
 void set_threads(int64_t chosen, const train::Config& config) {
   const auto most = bench::most_threads();
   if (chosen == 0 && config.threads > most) {
-    say(fmt::format("the run's {} threads are more than this machine takes: {} are used", config.threads,
-                    most));
+    base::say(fmt::format("the run's {} threads are more than this machine takes: {} are used",
+                          config.threads, most));
     chosen = most;
   }
   bench::set_threads(chosen != 0 ? chosen : config.threads);

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "train/checkpoint.h"
-#include "train/config.h"
+#include "runs/checkpoint.h"
+#include "runs/config.h"
 #include "train/trainer.h"
 
 namespace stiefel::app {

@@ -6,24 +6,24 @@
 #include <memory>
 #include <utility>
 
+#include "base/files.h"
+#include "base/folder_lock.h"
+#include "base/interrupt.h"
+#include "base/printable.h"
+#include "base/standard_streams.h"
 #include "bench/threads.h"
 #include "command.h"
 #include "config_options.h"
 #include "data/catalogue.h"
 #include "data/places.h"
-#include "files/files.h"
-#include "files/folder_lock.h"
 #include "number_options.h"
 #include "run_model.h"
-#include "standard_streams.h"
-#include "text/shown.h"
-#include "train/checkpoint_content.h"
+#include "runs/checkpoint_content.h"
+#include "runs/run_facts.h"
+#include "runs/unused_folder.h"
 #include "train/display.h"
-#include "train/interrupt.h"
 #include "train/network.h"
-#include "train/run_facts.h"
 #include "train/trainer.h"
-#include "train/unused_folder.h"
 
 namespace stiefel::app {
 
@@ -34,30 +34,30 @@ namespace {
 /// Makes sure that a new run may use the folder, which must be new or empty. Whether it is new.
 bool claim(const fs::path& folder) {
   if (fs::exists(folder) && !fs::is_directory(folder)) {
-    throw std::runtime_error(fmt::format("{}: is not a folder", text::shown(folder)));
+    throw std::runtime_error(fmt::format("{}: is not a folder", base::printable(folder)));
   }
   // The first file of a run, which is enough to go on with it from the beginning.
   if (fs::exists(folder / "config.toml")) {
     throw std::runtime_error(
         fmt::format("{} holds a run already; choose another --out, or go on with: stiefel resume {}",
-                    text::shown(folder), text::shell_word(folder)));
+                    base::printable(folder), base::shell_word(folder)));
   }
   if (fs::exists(folder) && !train::is_unused(folder)) {
-    throw std::runtime_error(fmt::format("{} is not empty; choose another --out", text::shown(folder)));
+    throw std::runtime_error(fmt::format("{} is not empty; choose another --out", base::printable(folder)));
   }
   std::error_code error;
   const bool made = fs::create_directories(folder, error);
   if (error)
-    throw std::runtime_error(fmt::format("{}: cannot be made: {}", text::shown(folder), error.message()));
+    throw std::runtime_error(fmt::format("{}: cannot be made: {}", base::printable(folder), error.message()));
   return made;
 }
 
 /// The folder for this command alone.
-files::FolderLock take(const fs::path& folder) {
-  auto lock = files::FolderLock::try_take(folder);
+base::FolderLock take(const fs::path& folder) {
+  auto lock = base::FolderLock::try_take(folder);
   if (!lock) {
     throw std::runtime_error(fmt::format("{} is being run by another command; wait for it, or stop it first",
-                                         text::shown(folder)));
+                                         base::printable(folder)));
   }
   return std::move(*lock);
 }
@@ -73,19 +73,19 @@ void describe(train::Trainer& trainer, const train::Config& config, const fs::pa
   for (const auto& weight : trainer.split().manifold) values += weight.numel();
   fmt::print("{} on {} with {}: {} parameters, {} in {} orthonormal matrices; into {}\n", config.model,
              config.task_name(), config.method_name(), models::parameter_count(trainer.model()), values,
-             trainer.split().manifold.size(), text::shown(folder));
+             trainer.split().manifold.size(), base::printable(folder));
 }
 
 /// Trains, and says at the end where things are.
 void finish(train::Trainer& trainer, const fs::path& folder) {
   const auto outcome = trainer.run();
   if (outcome.signal != 0) {
-    say(fmt::format("stopped by {}; go on with: stiefel resume {}", train::signal_name(outcome.signal),
-                    text::shell_word(folder)));
+    base::say(fmt::format("stopped by {}; go on with: stiefel resume {}", base::signal_name(outcome.signal),
+                          base::shell_word(folder)));
     throw Exit{128 + outcome.signal};
   }
   if (outcome.best_epoch) fmt::print("no epoch bettered epoch {}: stopping early\n", *outcome.best_epoch);
-  fmt::print("done; see it with: stiefel report {}\n", text::shell_word(folder));
+  fmt::print("done; see it with: stiefel report {}\n", base::shell_word(folder));
 }
 
 }  // namespace
@@ -129,19 +129,19 @@ void add_resume(CLI::App& app, const Context& context) {
     const fs::path folder = *run;
     require_run(folder);
     auto config =
-        train::config_from_toml(files::read(folder / "config.toml"), (folder / "config.toml").string());
+        train::config_from_toml(base::read_file(folder / "config.toml"), (folder / "config.toml").string());
     config.resolve();
     const auto lock = take(folder);
     const auto status = train::status_of(folder);
     const bool finished = status == "finished";
     std::string complaint;
     const auto loaded = train::Checkpoints(folder).newest(complaint, train::check_content);
-    if (!complaint.empty()) say(complaint);
+    if (!complaint.empty()) base::say(complaint);
     // A run that was killed may have recorded epochs before its first checkpoint. Any other has had one:
     // without it the record is all that is left, and is not overwritten.
     const bool kept = finished || (status != "running" && has_metrics(folder));
     if (!loaded && (kept || !complaint.empty())) {
-      throw std::runtime_error(fmt::format("{} {}; start again into another folder", text::shown(folder),
+      throw std::runtime_error(fmt::format("{} {}; start again into another folder", base::printable(folder),
                                            complaint.empty() ? "holds epochs and no checkpoint to go on from"
                                                              : "has no whole checkpoint left"));
     }
@@ -151,11 +151,11 @@ void add_resume(CLI::App& app, const Context& context) {
         fmt::print(
             "{} is finished: it stopped early, epoch {} was its best; raise patience in its config.toml to "
             "go on\n",
-            text::shown(folder), loaded->progress.best_epoch);
+            base::printable(folder), loaded->progress.best_epoch);
         return;
       }
       if (finished && loaded->progress.epoch >= config.epochs) {
-        fmt::print("{} is finished: {} of {} epochs\n", text::shown(folder), loaded->progress.epoch,
+        fmt::print("{} is finished: {} of {} epochs\n", base::printable(folder), loaded->progress.epoch,
                    config.epochs);
         return;
       }
@@ -165,7 +165,7 @@ void add_resume(CLI::App& app, const Context& context) {
     describe(trainer, config, folder);
     if (loaded) {
       trainer.resume(*loaded);
-      fmt::print("going on from {}: epoch {}, step {}\n", text::shown(loaded->path.filename()),
+      fmt::print("going on from {}: epoch {}, step {}\n", base::printable(loaded->path.filename()),
                  loaded->progress.epoch + 1, loaded->progress.step);
     } else {
       fmt::print("no checkpoint was written yet: starting from the beginning{}\n",

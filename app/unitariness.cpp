@@ -3,13 +3,13 @@
 #include <iostream>
 #include <memory>
 
-#include "bench/progress.h"
-#include "bench/table.h"
+#include "base/progress_line.h"
+#include "base/table.h"
 #include "bench/threads.h"
 #include "command.h"
 #include "data/places.h"
 #include "number_options.h"
-#include "train/unitariness.h"
+#include "paper/unitariness.h"
 
 namespace stiefel::app {
 
@@ -66,13 +66,13 @@ void add_unitariness(CLI::App& app) {
     run.resolve();
     bench::set_threads(run.threads);
     auto cells = train::unitariness_cells();
-    bench::Progress progress;
+    base::ProgressLine progress;
     train::measure_unitariness(run, options->iterations, cells,
                                [&](const std::string& what) { progress.now(what); });
     progress.done();
     fmt::print("{} on {}, {} iterations, batch {}, rate {} on the manifold, momentum {}\n\n", run.model,
                run.task_name(), options->iterations, run.batch, options->lr_manifold, options->momentum);
-    bench::Table table({"form", "s", "mean ‖KᴴK−I‖", "at the end", "mean α‖W‖", "loss", "s an iteration"});
+    base::Table table({"form", "s", "mean ‖KᴴK−I‖", "at the end", "mean α‖W‖", "loss", "s an iteration"});
     for (const auto& cell : cells) {
       table.add({to_string(cell.form), cell.closed ? "closed" : fmt::format("{}", cell.rounds),
                  fmt::format("{:.3e}", cell.mean), fmt::format("{:.3e}", cell.last),

@@ -10,7 +10,7 @@
 
 #include "network_workload.h"
 #include "run.h"
-#include "train/config.h"
+#include "runs/config.h"
 
 /// Every method that `stiefel bench` sets side by side, under the names of the paper's Table 3.
 namespace stiefel::bench {

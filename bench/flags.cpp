@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "text/numbers.h"
+#include "base/numbers.h"
 
 namespace stiefel::bench {
 
@@ -33,7 +33,7 @@ bool starts_with(const std::string& text, const std::string& with) { return text
 int64_t thread_count(const std::string& word) {
   int64_t value = 0;
   try {
-    value = text::to_whole(word);
+    value = base::to_whole(word);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(std::string("--threads: ") + error.what());
   }

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "table.h"
+#include "base/table.h"
 
 namespace stiefel::bench {
 
@@ -68,7 +68,7 @@ std::vector<std::string> cells(const Row& row, bool eager) {
 
 std::string as_table(const std::vector<Row>& rows) {
   const bool eager = has_eager(rows);
-  Table table(header(eager));
+  base::Table table(header(eager));
   for (const auto& row : rows) table.add(cells(row, eager));
   std::ostringstream text;
   table.print(text);

@@ -12,10 +12,10 @@
 #include <cstring>
 #include <map>
 
+#include "base/numbers.h"
 #include "bench/start.h"
 #include "bench/threads.h"
 #include "models/recurrent_net.h"
-#include "text/numbers.h"
 
 namespace {
 
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
   std::string device = "cpu";
   std::vector<int64_t> sizes;
   const auto positive = [](const std::string& word) {
-    const auto value = stiefel::text::to_whole(word);
+    const auto value = stiefel::base::to_whole(word);
     if (value < 1) throw std::invalid_argument(word + " is not positive");
     return value;
   };

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <utility>
 
-#include "table.h"
+#include "base/table.h"
 
 namespace stiefel::bench {
 
@@ -109,7 +109,7 @@ double Report::gemm_rate(const Gemm& gemm) const {
 
 void Report::print_gemm(std::ostream& out) const {
   out << "\nThe machine's matrix product (at::mm, float), GFLOP/s\n";
-  Table table({"product", "GFLOP/s"});
+  base::Table table({"product", "GFLOP/s"});
   for (const auto& gemm : gemms_) {
     if (&gemm == &gemms_.front() || find(kGemmGroup, gemm.name) != nullptr) {
       table.add({gemm.title, number(gemm_rate(gemm))});
@@ -125,7 +125,7 @@ void Report::print_workload(std::ostream& out, const Workload& workload) const {
     return base == nullptr ? std::string("–") : number(run.median() / base->median());
   };
   const double machine = gemm_rate(gemms_.front());
-  Table table({"method", "ms", "least", "× SGD", "× ours", "GFLOP/s", "of GEMM", "run", "‖XᵀX−I‖", ""});
+  base::Table table({"method", "ms", "least", "× SGD", "× ours", "GFLOP/s", "of GEMM", "run", "‖XᵀX−I‖", ""});
   bool any = false;
   for (const auto& method : methods_) {
     const auto* run = find(workload.name, method.name);
@@ -148,7 +148,7 @@ void Report::print_workload(std::ostream& out, const Workload& workload) const {
 }
 
 void Report::print_summary(std::ostream& out) const {
-  Table table({"ours, s = 2, over dense", "n/p", "times faster", "goal", ""});
+  base::Table table({"ours, s = 2, over dense", "n/p", "times faster", "goal", ""});
   bool any = false;
   for (const auto& workload : workloads_) {
     const auto* ours = find(workload.name, "ours");

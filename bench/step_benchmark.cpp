@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/progress_line.h"
 #include "flags.h"
 #include "gemm.h"
 #include "methods.h"
-#include "progress.h"
 #include "report.h"
 #include "threads.h"
 #include "workloads.h"
@@ -26,7 +26,7 @@ namespace {
 
 using namespace stiefel::bench;
 
-Progress progress;
+base::ProgressLine progress;
 
 /// A step takes the time that it says it took: drawing gradients is not part of it.
 void add_case(const std::string& name, bool few, const std::function<void(benchmark::State&)>& body) {

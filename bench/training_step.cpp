@@ -14,10 +14,10 @@
 #include <filesystem>
 #include <map>
 
+#include "base/files.h"
+#include "base/numbers.h"
 #include "bench/threads.h"
-#include "files/files.h"
 #include "models/classifier.h"
-#include "text/numbers.h"
 #include "train/trainer.h"
 
 namespace {
@@ -65,7 +65,7 @@ double trainer_seconds(const fs::path& folder, const std::string& optim) {
   fs::create_directories(out);
   stiefel::train::Trainer trainer(config, out, {});
   trainer.run();
-  const auto record = nlohmann::json::parse(stiefel::files::read(out / "metrics.jsonl"));
+  const auto record = nlohmann::json::parse(stiefel::base::read_file(out / "metrics.jsonl"));
   return record["epoch_seconds"].get<double>() / static_cast<double>(kSteps);
 }
 
@@ -96,7 +96,7 @@ double plain_seconds() {
 int main(int argc, char** argv) {
   int64_t rounds = 5;
   try {
-    if (argc > 1) rounds = std::max<int64_t>(1, stiefel::text::to_whole(argv[1]));
+    if (argc > 1) rounds = std::max<int64_t>(1, stiefel::base::to_whole(argv[1]));
     stiefel::bench::set_threads(0);
   } catch (const std::invalid_argument& error) {
     fmt::print(stderr, "training_step: {}\nusage: training_step [ROUNDS]\n", error.what());

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "text/shown.h"
+#include "base/printable.h"
 
 namespace stiefel::data {
 
 ByteReader::ByteReader(const std::filesystem::path& file)
-    : name_(text::shown(file)), file_(gzopen(file.c_str(), "rb")) {
+    : name_(base::printable(file)), file_(gzopen(file.c_str(), "rb")) {
   if (!file_) throw std::runtime_error(name_ + ": cannot be opened (" + std::strerror(errno) + ")");
   gzbuffer(file_.get(), 1 << 18);
 }

@@ -5,10 +5,10 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/printable.h"
 #include "cifar.h"
 #include "idx.h"
 #include "permutation.h"
-#include "text/shown.h"
 
 namespace stiefel::data {
 
@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const fs::path& file, int64_t byte, const std::string& expected,
                        const std::string& found) {
-  throw std::runtime_error(text::shown(file) + ": byte " + std::to_string(byte) + ": expected " + expected +
-                           ", found " + found);
+  throw std::runtime_error(base::printable(file) + ": byte " + std::to_string(byte) + ": expected " +
+                           expected + ", found " + found);
 }
 
 /// (N, 1, 28, 28).
@@ -45,7 +45,7 @@ Images read_part(const SetFacts& facts, const fs::path& folder, bool train) {
   for (const auto& file : facts.files) {
     if (file.train != train) continue;
     const auto path = find_file(folder, file.name);
-    if (!path) throw std::runtime_error(text::shown(folder / file.name) + ": is missing");
+    if (!path) throw std::runtime_error(base::printable(folder / file.name) + ": is missing");
     if (file.content == Content::kIdxImages) {
       pixels.push_back(read_pixels(pixels_file = *path, file.count));
     } else if (file.content == Content::kIdxLabels) {
@@ -59,9 +59,10 @@ Images read_part(const SetFacts& facts, const fs::path& folder, bool train) {
   }
   Images images{at::cat(pixels), at::cat(labels)};
   if (images.pixels.size(0) != images.labels.size(0)) {
-    fail(labels_file, 4,
-         std::to_string(images.pixels.size(0)) + " labels, as " + text::shown(pixels_file) + " has images",
-         std::to_string(images.labels.size(0)));
+    fail(
+        labels_file, 4,
+        std::to_string(images.pixels.size(0)) + " labels, as " + base::printable(pixels_file) + " has images",
+        std::to_string(images.labels.size(0)));
   }
   return images;
 }

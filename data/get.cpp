@@ -12,11 +12,11 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/printable.h"
 #include "check.h"
 #include "places.h"
 #include "png_records.h"
 #include "process.h"
-#include "text/shown.h"
 
 namespace stiefel::data {
 
@@ -30,10 +30,10 @@ class Lock {
  public:
   explicit Lock(const fs::path& file) : number_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
     if (number_ < 0)
-      throw std::runtime_error(text::shown(file) + ": cannot be written (" + std::strerror(errno) + ")");
+      throw std::runtime_error(base::printable(file) + ": cannot be written (" + std::strerror(errno) + ")");
     if (flock(number_, LOCK_EX | LOCK_NB) != 0) {
       close(number_);
-      throw std::runtime_error(text::shown(file) + ": another `stiefel data get` is at work here");
+      throw std::runtime_error(base::printable(file) + ": another `stiefel data get` is at work here");
     }
   }
   Lock(const Lock&) = delete;
@@ -136,9 +136,9 @@ Sources from_user(const SetFacts& facts, const GetOptions& options, const Worksh
     if (fs::is_directory(path)) {
       add_folder(sources, facts, path);
     } else if (!fs::exists(path)) {
-      throw std::runtime_error(text::shown(path) + ": does not exist");
+      throw std::runtime_error(base::printable(path) + ": does not exist");
     } else if (is_archive(path)) {
-      say(options, "unpacking " + text::shown(path));
+      say(options, "unpacking " + base::printable(path));
       add_archive(sources, facts, path, work.make("archive" + std::to_string(++archives)));
     } else {
       sources.files.push_back(path);
@@ -164,7 +164,7 @@ Sources from_npm(const SetFacts& facts, const GetOptions& options, const Worksho
   Sources sources;
   for (const auto& entry : fs::directory_iterator(packed)) {
     if (!is_archive(entry.path())) continue;
-    say(options, "unpacking " + text::shown(entry.path().filename()));
+    say(options, "unpacking " + base::printable(entry.path().filename()));
     add_archive(sources, facts, entry.path(), work.make("unpacked"));
   }
   return sources;
@@ -177,7 +177,7 @@ Sources from_address(const SetFacts& facts, const GetOptions& options, const Wor
   fetch(facts, {{"curl", "--fail", "--location", "--silent", "--show-error", "--connect-timeout", "30",
                  "--speed-limit", "1", "--speed-time", "120", "--output", archive.string(), facts.address}});
   Sources sources;
-  say(options, "unpacking " + text::shown(archive.filename()));
+  say(options, "unpacking " + base::printable(archive.filename()));
   add_archive(sources, facts, archive, work.make("unpacked"));
   return sources;
 }
@@ -207,7 +207,8 @@ void flush(const fs::path& path) {
   const bool done = number >= 0 && fsync(number) == 0;
   const auto cause = std::string(std::strerror(errno));
   if (number >= 0) close(number);
-  if (!done) throw std::runtime_error(text::shown(path) + ": cannot be written to the disk (" + cause + ")");
+  if (!done)
+    throw std::runtime_error(base::printable(path) + ": cannot be written to the disk (" + cause + ")");
 }
 
 void publish(const fs::path& made, const fs::path& place, const Workshop& work) {
@@ -242,10 +243,10 @@ fs::path get_debian(const SetFacts& facts, const GetOptions& options) {
   }
   const auto report = check(facts, place);
   if (!report.ok()) {
-    throw std::runtime_error(text::shown(place) + ": is not the published data set:\n" + lines(report) +
+    throw std::runtime_error(base::printable(place) + ": is not the published data set:\n" + lines(report) +
                              "As root: apt-get install --reinstall " + facts.debian_package);
   }
-  say(options, facts.name + " is in " + text::shown(place) + ", whole: nothing to fetch");
+  say(options, facts.name + " is in " + base::printable(place) + ", whole: nothing to fetch");
   return place;
 }
 
@@ -262,7 +263,7 @@ fs::path get(const SetFacts& facts, const GetOptions& options) {
   const Lock lock(cache / (".get-" + facts.name + ".lock"));
   const Workshop work(cache / (".get-" + facts.name));
   if (fs::exists(place) && check(facts, place).ok()) {
-    say(options, facts.name + " is in " + text::shown(place) + ", whole: nothing to fetch");
+    say(options, facts.name + " is in " + base::printable(place) + ", whole: nothing to fetch");
     return place;
   }
 
@@ -283,7 +284,7 @@ fs::path get(const SetFacts& facts, const GetOptions& options) {
     throw std::runtime_error(text);
   }
   publish(made, place, work);
-  say(options, facts.name + " is in " + text::shown(place));
+  say(options, facts.name + " is in " + base::printable(place));
   return place;
 }
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "text/shown.h"
+#include "base/printable.h"
 
 namespace stiefel::data {
 
@@ -66,10 +66,11 @@ std::string account_of(const SetFacts& facts, const fs::path& place, bool direct
     }
     for (const auto& folder : candidates(facts, place, directly)) {
       const auto missing = missing_from(folder, facts);
-      if (missing.size() < facts.files.size()) text = text::shown(folder) + " lacks " + joined(missing, ", ");
+      if (missing.size() < facts.files.size())
+        text = base::printable(folder) + " lacks " + joined(missing, ", ");
     }
   }
-  return "\n  " + text::shown(place) + " (" + text + ")";
+  return "\n  " + base::printable(place) + " (" + text + ")";
 }
 
 /// What names the folder, for messages.
@@ -95,7 +96,7 @@ std::vector<fs::path> places(const fs::path& data_dir) {
     std::error_code ignored;
     if (!fs::is_directory(named, ignored)) {
       throw std::runtime_error(
-          text::shown(named) +
+          base::printable(named) +
           ": the data folder does not exist or is no folder; name the one that holds the sets (" +
           named_by(data_dir) + ")");
     }

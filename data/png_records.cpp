@@ -8,8 +8,8 @@
 #ifdef STIEFEL_HAS_PNG
 #include <png.h>
 
+#include "base/printable.h"
 #include "byte_reader.h"
-#include "text/shown.h"
 #endif
 
 namespace stiefel::data {
@@ -39,7 +39,7 @@ std::string read_labels(const fs::path& file, int64_t most) {
     const bool last = i + 1 == text.size();
     const bool good = i == 0 ? c == '[' : i % 2 == 1 ? c >= '0' && c <= '9' : c == (last ? ']' : ',');
     if (!good || (last && i % 2 == 1)) {
-      throw std::runtime_error(text::shown(file) + ": byte " + std::to_string(i) +
+      throw std::runtime_error(base::printable(file) + ": byte " + std::to_string(i) +
                                ": expected a list of digits, found '" + c + "'");
     }
     if (i % 2 == 1) labels.push_back(static_cast<char>(c - '0'));
@@ -58,14 +58,14 @@ Picture read_png(const fs::path& file, int64_t most_rows) {
   const auto fail = [&] {
     const std::string text = image.message;
     png_image_free(&image);
-    throw std::runtime_error(text::shown(file) + ": is no whole PNG picture (" + text + ")");
+    throw std::runtime_error(base::printable(file) + ": is no whole PNG picture (" + text + ")");
   };
   if (png_image_begin_read_from_file(&image, file.c_str()) == 0) fail();
   // Before memory is taken for what the header announces.
   const auto refuse = [&](int byte, const std::string& expected, png_uint_32 found) {
     png_image_free(&image);
-    throw std::runtime_error(text::shown(file) + ": byte " + std::to_string(byte) + ": expected " + expected +
-                             ", found " + std::to_string(found));
+    throw std::runtime_error(base::printable(file) + ": byte " + std::to_string(byte) + ": expected " +
+                             expected + ", found " + std::to_string(found));
   };
   if (image.width != kArea) refuse(16, "a width of 1024 pixels", image.width);
   if (image.height > most_rows) {
@@ -91,7 +91,7 @@ void write_records(const Picture& picture, const std::string& labels, size_t fir
   std::ofstream stream(file, std::ios::binary);
   stream << bytes;
   stream.close();
-  if (!stream) throw std::runtime_error(text::shown(file) + ": cannot be written");
+  if (!stream) throw std::runtime_error(base::printable(file) + ": cannot be written");
 }
 
 #endif
@@ -123,7 +123,7 @@ void cifar_from_png(const SetFacts& facts, const fs::path& from, const fs::path&
       if (file.train != train) continue;
       const auto picture = read_png(from / png_of(file), file.count);
       if (labels.size() - first < picture.rows) {
-        throw std::runtime_error(text::shown(from / labels_file(train)) + ": expected " +
+        throw std::runtime_error(base::printable(from / labels_file(train)) + ": expected " +
                                  std::to_string(first + picture.rows) + " labels or more, found " +
                                  std::to_string(labels.size()));
       }
@@ -136,7 +136,7 @@ void cifar_from_png(const SetFacts& facts, const fs::path& from, const fs::path&
 #else
 
 void cifar_from_png(const SetFacts&, const fs::path& from, const fs::path&) {
-  throw std::runtime_error(text::shown(from) +
+  throw std::runtime_error(base::printable(from) +
                            ": holds CIFAR-10 as PNG, and stiefel was built without libpng.\n"
                            "Build it again with libpng's headers (Debian: apt-get install libpng-dev), or "
                            "name the binary files with --from");

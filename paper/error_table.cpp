@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "readings.h"
+#include "paper/jobs/readings.h"
 #include "recipes.h"
 
 namespace stiefel::paper {

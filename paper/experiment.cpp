@@ -8,7 +8,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "statistics.h"
+#include "base/statistics.h"
 
 namespace stiefel::paper {
 
@@ -37,10 +37,10 @@ std::vector<double> values_of(const CellResult& result) {
 
 std::optional<double> CellResult::mean() const {
   if (measured.empty()) return std::nullopt;
-  return paper::mean(values_of(*this));
+  return base::mean(values_of(*this));
 }
 
-std::optional<double> CellResult::deviation() const { return paper::deviation(values_of(*this)); }
+std::optional<double> CellResult::deviation() const { return base::deviation(values_of(*this)); }
 
 std::optional<double> CellResult::difference() const {
   const auto ours = mean();

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "run_record.h"
+#include "paper/jobs/run_record.h"
+#include "runs/config.h"
 #include "scale.h"
-#include "train/config.h"
-#include "train/unitariness.h"
+#include "unitariness.h"
 
 /// The paper's tables, figures and theorems as declarations, and the engine that fills them.
 namespace stiefel::paper {

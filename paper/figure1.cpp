@@ -23,7 +23,7 @@ double mean_log_loss(const History& epochs) {
   return sum / static_cast<double>(epochs.size() - first);
 }
 
-Verdict judge_panel(const Results& results, const std::string& panel) {
+Verdict judge_by_epochs(const Results& results, const std::string& panel) {
   for (const auto& ours : {"cayley-sgd", "cayley-adam"}) {
     const double mine = mean_over_seeds(results, ours, panel, mean_log_loss);
     if (!std::isfinite(mine)) return diverged(fmt::format("{} on {}", ours, panel));
@@ -41,7 +41,7 @@ Verdict judge_panel(const Results& results, const std::string& panel) {
 }  // namespace
 
 Experiment figure1() {
-  auto figure = loss_figure("figure1", main_methods(), Experiment::Axis::kEpochs, judge_panel);
+  auto figure = loss_figure("figure1", main_methods(), Experiment::Axis::kEpochs, judge_by_epochs);
   figure.title = "training loss of WRN-28-10 by epoch";
   figure.claim = "Cayley SGD and Cayley ADAM achieve the top two fastest convergence rates.";
   figure.test =

@@ -36,7 +36,7 @@ double common_level(const Results& results, const std::string& panel) {
   return level;
 }
 
-Verdict judge_panel(const Results& results, const std::string& panel) {
+Verdict judge_by_seconds(const Results& results, const std::string& panel) {
   const double level = common_level(results, panel);
   const auto to_level = [&](const History& epochs) { return seconds_to(epochs, level); };
   for (const auto& ours : {"cayley-sgd", "cayley-adam"}) {
@@ -65,7 +65,7 @@ Verdict judge_panel(const Results& results, const std::string& panel) {
 }  // namespace
 
 Experiment figure2() {
-  auto figure = loss_figure("figure2", all_methods(), Experiment::Axis::kSeconds, judge_panel);
+  auto figure = loss_figure("figure2", all_methods(), Experiment::Axis::kSeconds, judge_by_seconds);
   figure.title = "training loss of WRN-28-10 by seconds";
   figure.claim =
       "Cayley SGD and Cayley ADAM converge the fastest among methods that also address orthonormality, and "

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "readings.h"
+#include "base/statistics.h"
+#include "paper/jobs/readings.h"
 #include "recipes.h"
-#include "statistics.h"
 
 namespace stiefel::paper {
 
@@ -66,7 +66,7 @@ double mean_over_seeds(const Results& results, const std::string& method, const 
                        const std::function<double(const History&)>& judged) {
   std::vector<double> values;
   for (const auto* history : histories(results, method, panel)) values.push_back(judged(*history));
-  return mean(values);
+  return base::mean(values);
 }
 
 }  // namespace stiefel::paper

@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "declarations.h"
-#include "readings.h"
+#include "paper/jobs/readings.h"
 #include "recipes.h"
 
 namespace stiefel::paper {
 
 namespace {
 
-struct Row {
+struct PrintedMethod {
   const char* method;
   double cifar10;
   double cifar100;
@@ -20,19 +20,19 @@ struct Row {
 };
 
 // One TITAN Xp.
-const Row kPrinted[] = {{"sgd", 3.89, 18.66, 102.5},
-                        {"adam", 3.85, 18.52, 115.2},
-                        {"so", 3.76, 18.56, 297.3},
-                        {"dso", 3.86, 18.21, 311.0},
-                        {"srip", 3.60, 18.19, 321.8},
-                        {"omdsm", 3.73, 18.61, 943.6},
-                        {"dbn", 3.79, 18.36, 889.4},
-                        {"polar", 3.75, 18.50, 976.5},
-                        {"qr", 3.75, 18.65, 469.3},
-                        {"wen-yin", 3.82, 18.70, 305.8},
-                        {"cayley-closed", 3.80, 18.68, 1071.5},
-                        {"cayley-sgd", 3.66, 18.26, 218.7},
-                        {"cayley-adam", 3.57, 18.10, 224.4}};
+const PrintedMethod kTable3[] = {{"sgd", 3.89, 18.66, 102.5},
+                                 {"adam", 3.85, 18.52, 115.2},
+                                 {"so", 3.76, 18.56, 297.3},
+                                 {"dso", 3.86, 18.21, 311.0},
+                                 {"srip", 3.60, 18.19, 321.8},
+                                 {"omdsm", 3.73, 18.61, 943.6},
+                                 {"dbn", 3.79, 18.36, 889.4},
+                                 {"polar", 3.75, 18.50, 976.5},
+                                 {"qr", 3.75, 18.65, 469.3},
+                                 {"wen-yin", 3.82, 18.70, 305.8},
+                                 {"cayley-closed", 3.80, 18.68, 1071.5},
+                                 {"cayley-sgd", 3.66, 18.26, 218.7},
+                                 {"cayley-adam", 3.57, 18.10, 224.4}};
 
 const char* const kOurs[] = {"cayley-sgd", "cayley-adam"};
 
@@ -100,7 +100,7 @@ Experiment table3() {
       "gradient, as AdamW has it. Polar, QR, Wen & Yin and the closed form have no momentum, as in the "
       "paper. The penalties' weight is that of the code which Bansal et al. released for SRIP.";
   table.subject = "method";
-  for (const auto& row : kPrinted) {
+  for (const auto& row : kTable3) {
     const auto ten = image_recipe(row.method, "cifar10", "wrn-28-10");
     const auto hundred = image_recipe(row.method, "cifar100", "wrn-28-10");
     table.cells.push_back(

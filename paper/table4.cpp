@@ -3,14 +3,14 @@
 #include <cmath>
 
 #include "declarations.h"
-#include "readings.h"
+#include "paper/jobs/readings.h"
 #include "recipes.h"
 
 namespace stiefel::paper {
 
 namespace {
 
-struct Entry {
+struct PrintedCell {
   int64_t units;
   const char* column;
   const char* method;
@@ -19,7 +19,7 @@ struct Entry {
 };
 
 // One TITAN Xp.
-const Entry kPrinted[] = {
+const PrintedCell kTable4[] = {
     {116, "closed", "cayley-closed", 92.8, 2.10},    {116, "cayley-sgd", "cayley-sgd", 92.6, 1.42},
     {116, "cayley-adam", "cayley-adam", 92.7, 1.50}, {512, "closed", "cayley-closed", 96.9, 2.44},
     {512, "cayley-sgd", "cayley-sgd", 96.7, 1.67},   {512, "cayley-adam", "cayley-adam", 96.9, 1.74}};
@@ -41,7 +41,7 @@ Experiment table4() {
       "stopped when 10 bring nothing better. The paper gives no rates for its methods; ours were searched "
       "for (docs/unitary-rnn.md). The seconds are longer where runs shared a GPU.";
   table.subject = "hidden size";
-  for (const auto& entry : kPrinted) {
+  for (const auto& entry : kTable4) {
     const auto recipe = pixel_recipe(entry.method, entry.units);
     const auto row = fmt::format("{}", entry.units);
     table.cells.push_back({row,

@@ -3,20 +3,20 @@
 #include <cmath>
 
 #include "declarations.h"
-#include "readings.h"
+#include "paper/jobs/readings.h"
 #include "recipes.h"
 
 namespace stiefel::paper {
 
 namespace {
 
-struct Row {
+struct PrintedSize {
   int64_t units;
   double errors[6];  // s = 0 … 4 and the closed form
 };
 
-const Row kPrinted[] = {{116, {3.231e-3, 2.852e-4, 7.384e-6, 7.353e-6, 7.338e-6, 8.273e-5}},
-                        {512, {6.787e-3, 5.557e-4, 2.562e-5, 2.547e-5, 2.544e-5, 3.845e-5}}};
+const PrintedSize kTable5[] = {{116, {3.231e-3, 2.852e-4, 7.384e-6, 7.353e-6, 7.338e-6, 8.273e-5}},
+                               {512, {6.787e-3, 5.557e-4, 2.562e-5, 2.547e-5, 2.544e-5, 3.845e-5}}};
 
 Recipe recipe_of(int64_t units, const train::UnitarinessCell& cell) {
   Recipe recipe;
@@ -50,7 +50,7 @@ Experiment table5() {
       "form the first solves for Y as a whole, as the paper prints it, the last for the increment. Cayley "
       "SGD at 2e-4 with momentum 0.9, RMSprop at 1e-3 for the rest, 430 iterations, float.";
   table.subject = "hidden size, form";
-  for (const auto& row : kPrinted) {
+  for (const auto& row : kTable5) {
     for (const auto& cell : train::unitariness_cells()) {
       table.cells.push_back({fmt::format("{}-{}", row.units, train::short_name(cell.form)),
                              cell.closed ? std::string("closed") : fmt::format("s={}", cell.rounds),

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "computed.h"
+#include "base/statistics.h"
 #include "declarations.h"
-#include "statistics.h"
+#include "paper/jobs/computed.h"
 
 namespace stiefel::paper {
 
@@ -53,7 +53,7 @@ double fitted_order(int64_t seed, bool complex, int64_t rounds) {
     log_alpha.push_back(std::log(alpha));
     log_error.push_back(std::log(frobenius(library_step(x, g, alpha, rounds) - closed_form(x, w, alpha))));
   }
-  return slope(log_alpha, log_error);
+  return base::slope(log_alpha, log_error);
 }
 
 constexpr double kTolerance = 0.1;

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <functional>
 
-#include "computed.h"
+#include "base/statistics.h"
 #include "declarations.h"
-#include "statistics.h"
+#include "paper/jobs/computed.h"
 
 namespace stiefel::paper {
 
@@ -89,7 +89,7 @@ double fitted_slope(const std::vector<int64_t>& ts, const std::vector<Tensor>& n
     x.push_back(std::log(static_cast<double>(ts[i]) + 1));
     y.push_back(std::log(least_mean(norms[i], choose())));
   }
-  return slope(x, y);
+  return base::slope(x, y);
 }
 
 }  // namespace
@@ -134,8 +134,8 @@ Experiment theorem2() {
       std::vector<double> slopes;
       for (int64_t i = 0; i < kResamples; ++i)
         slopes.push_back(fitted_slope(ts, norms, [&] { return resampled(seeds); }));
-      const double steep = quantile(slopes, 0.025);
-      const double flat = quantile(slopes, 0.975);
+      const double steep = base::quantile(slopes, 0.025);
+      const double flat = base::quantile(slopes, 0.975);
       auto described = origin.describe(1, seeds);
       described["interval"] = {steep, flat};
       result.wanted = 1;

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/files.h"
+#include "base/json.h"
+#include "base/printable.h"
 #include "commits.h"
-#include "files/files.h"
-#include "files/json.h"
 #include "report/settings.h"
-#include "text/shown.h"
 
 namespace stiefel::report {
 
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 [[noreturn]] void fail(const fs::path& where, const std::string& what) {
-  throw std::runtime_error(text::shown(where) + ": " + what);
+  throw std::runtime_error(base::printable(where) + ": " + what);
 }
 
 /// Facts are shown, never computed with, so one of an unexpected type is shown as it stands.
@@ -34,11 +34,11 @@ double number(const Json& object, const char* key) {
 }
 
 void read_facts(const fs::path& file, RunFolder& run) {
-  const std::string content = files::read(file);
+  const std::string content = base::read_file(file);
   Json json;
   try {
-    json = files::parse_json(content);
-  } catch (const files::JsonError& error) {
+    json = base::parse_json(content);
+  } catch (const base::JsonError& error) {
     fail(file, "line " + std::to_string(error.line) + ": " + error.reason +
                    "; restore the file from a copy, or leave this run out of the report");
   }
@@ -108,7 +108,7 @@ void append_epoch(RunFolder& run, size_t line, Epoch epoch) {
 }
 
 void read_metrics(const fs::path& file, RunFolder& run) {
-  const std::string content = fs::exists(file) ? files::read(file) : "";
+  const std::string content = fs::exists(file) ? base::read_file(file) : "";
   size_t line = 0;
   for (size_t begin = 0; begin < content.size();) {
     ++line;
@@ -120,8 +120,8 @@ void read_metrics(const fs::path& file, RunFolder& run) {
     if (piece.find_first_not_of(" \t\r") == std::string::npos) continue;
     Json json;
     try {
-      json = files::parse_json(piece);
-    } catch (const files::JsonError& error) {
+      json = base::parse_json(piece);
+    } catch (const base::JsonError& error) {
       if (!whole) {
         run.warnings.push_back("metrics.jsonl, line " + std::to_string(line) +
                                " was cut short while it was written and is left out.");
@@ -178,7 +178,7 @@ RunFolder read_run_folder(const fs::path& folder) {
     run.name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
   }
   if (fs::exists(folder / "config.toml", ignored)) {
-    run.settings = parse_settings(files::read(folder / "config.toml"));
+    run.settings = parse_settings(base::read_file(folder / "config.toml"));
   } else {
     run.warnings.push_back("The folder has no config.toml, so its settings are not shown.");
   }

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "metrics.h"
+#include "runs/metrics.h"
 
 namespace stiefel::train {
 

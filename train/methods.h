@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config.h"
+#include "runs/config.h"
 
 namespace stiefel::train {
 

@@ -7,7 +7,7 @@
 #include "methods.h"
 #include "models/classifier.h"
 #include "models/recurrent_net.h"
-#include "task.h"
+#include "train/tasks/task.h"
 
 namespace stiefel::train {
 

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "config.h"
 #include "models/network.h"
+#include "runs/config.h"
 
 namespace stiefel::train {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "config.h"
 #include "models/classifier.h"
+#include "runs/config.h"
 
 namespace stiefel::train {
 

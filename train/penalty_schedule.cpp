@@ -6,8 +6,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "text/numbers.h"
-#include "text/shown.h"
+#include "base/numbers.h"
+#include "base/printable.h"
 
 namespace stiefel::train {
 
@@ -16,7 +16,7 @@ namespace {
 /// The number that is the whole text, or NaN.
 double number(const std::string& text) {
   try {
-    return text::to_number(text);
+    return base::to_number(text);
   } catch (const std::invalid_argument&) {
     return std::nan("");
   }
@@ -35,7 +35,7 @@ PenaltySchedule::PenaltySchedule(double first, const std::string& text) : change
       throw std::invalid_argument(fmt::format(
           "--penalty-schedule holds '{}'; it must be EPOCH:WEIGHT,… with rising epochs and finite "
           "weights of 0 or more (20:1e-3,50:1e-4)",
-          text::shown(part)));
+          base::printable(part)));
     }
     changes_.push_back({epoch, weight});
   }

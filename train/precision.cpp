@@ -7,7 +7,7 @@
 
 #include <stdexcept>
 
-#include "task.h"
+#include "train/tasks/task.h"
 
 namespace stiefel::train {
 

@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "task.h"
+#include "train/tasks/task.h"
 
 namespace stiefel::train {
 

@@ -14,20 +14,20 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "checkpoint_pace.h"
+#include "base/files.h"
+#include "base/interrupt.h"
 #include "clip.h"
 #include "data/seeds.h"
 #include "device.h"
 #include "device_rates.h"
 #include "display.h"
-#include "files/files.h"
 #include "half_weights.h"
-#include "interrupt.h"
 #include "network.h"
 #include "orthonormality.h"
-#include "run_facts.h"
-#include "system.h"
-#include "tensorboard.h"
+#include "runs/checkpoint_pace.h"
+#include "runs/run_facts.h"
+#include "runs/system.h"
+#include "runs/tensorboard.h"
 
 namespace stiefel::train {
 
@@ -200,7 +200,7 @@ void Trainer::train_epoch(Display& display) {
   const auto start = Clock::now();
   const double before = progress_.epoch_seconds;
   const int64_t first = progress_.step;
-  while (progress_.step < steps && InterruptGuard::signal() == 0) {
+  while (progress_.step < steps && base::InterruptGuard::signal() == 0) {
     one_step(progress_.step);
     if (const auto reason = graph_.news()) {
       display.note("no CUDA graph, so every step is launched kernel by kernel: " + *reason);
@@ -340,8 +340,8 @@ void Trainer::write_record(const std::string& status) const {
 }
 
 Outcome Trainer::run() {
-  const InterruptGuard interrupts;
-  files::write(folder_ / "config.toml", to_toml(config_));
+  const base::InterruptGuard interrupts;
+  base::write_file(folder_ / "config.toml", to_toml(config_));
   write_record("running");
   write_metrics(folder_, progress_.history);
   const auto defects = measure_defects();
@@ -353,7 +353,7 @@ Outcome Trainer::run() {
   CheckpointPace pace(config_.checkpoint_every, 0);
   while (progress_.epoch < config_.epochs && !progress_.has_stalled(config_.patience)) {
     train_epoch(display);
-    if (const int signal = InterruptGuard::signal(); signal != 0) {
+    if (const int signal = base::InterruptGuard::signal(); signal != 0) {
       display.clear();
       checkpoint(false);
       write_record("interrupted");

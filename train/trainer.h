@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint.h"
-#include "config.h"
 #include "methods.h"
 #include "models/network.h"
 #include "penalty_schedule.h"
 #include "precision.h"
+#include "runs/checkpoint.h"
+#include "runs/config.h"
 #include "step_graph.h"
 #include "tally.h"
-#include "task.h"
+#include "train/tasks/task.h"
 
 namespace stiefel::train {
 

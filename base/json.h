@@ -1,0 +1,27 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace stiefel::base {
+
+/// What is wrong with a text that should be JSON, and where.
+struct JsonError : std::runtime_error {
+  JsonError(const std::string& what, size_t line_of_error, size_t column_of_error)
+      : std::runtime_error("line " + std::to_string(line_of_error) + ", column " +
+                           std::to_string(column_of_error) + ": " + what),
+        reason(what),
+        line(line_of_error),
+        column(column_of_error) {}
+  std::string reason;
+  size_t line;  ///< both from 1
+  size_t column;
+};
+
+/// Parses JSON that comes from a file. Throws JsonError where it is broken, where a number is too large for a
+/// double, and where it is nested so deeply that copying or printing it would overflow the stack. What it
+/// says does not name the file.
+nlohmann::json parse_json(const std::string& text);
+
+}  // namespace stiefel::base

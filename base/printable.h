@@ -1,0 +1,20 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+/// Names and words of a user in what a program prints.
+namespace stiefel::base {
+
+/// The text with every byte that a terminal would act on written as an escape: control characters, line
+/// breaks among them, and bytes that are not UTF-8. Other text stays as it is.
+std::string printable(const std::string& text);
+inline std::string printable(const std::filesystem::path& path) { return printable(path.string()); }
+
+/// The same for text of several lines, whose line breaks stay.
+std::string printable_lines(const std::string& text);
+
+/// The path as one word of a command to type: quoted where a shell needs it, and never taken for an option.
+std::string shell_word(const std::filesystem::path& path);
+
+}  // namespace stiefel::base

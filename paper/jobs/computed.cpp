@@ -1,0 +1,40 @@
+#include "computed.h"
+
+#include <fmt/format.h>
+
+#include "runs/system.h"
+
+namespace stiefel::paper {
+
+ComputedOrigin::ComputedOrigin() : started_(train::timestamp()), start_(std::chrono::steady_clock::now()) {}
+
+nlohmann::json ComputedOrigin::describe(int64_t seed, int64_t seeds) const {
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return {{"commit", train::commit()},
+          {"hardware", train::hardware_facts()},
+          {"device", "cpu"},
+          {"precision", "fp64"},
+          {"libtorch", train::version_facts()["libtorch"]},
+          {"seed", seed},
+          {"seeds", seeds},
+          {"seconds", seconds},
+          {"date", started_}};
+}
+
+Verdict judge_by_passes(const Results& results) {
+  int64_t tests = 0;
+  bool any = false;
+  for (const auto& result : results.cells) {
+    any = any || !result.measured.empty();
+    if (!result.passes) continue;
+    ++tests;
+    if (!*result.passes) {
+      return {Verdict::Kind::kNotBorneOut, fmt::format("{}, {} fails", result.cell.row, result.cell.column)};
+    }
+  }
+  if (!any) return {Verdict::Kind::kOpen, "it has not been computed"};
+  if (tests == 0) return {Verdict::Kind::kOpen, "no test was chosen"};
+  return {Verdict::Kind::kBorneOut, fmt::format("{} of {} pass", tests, tests)};
+}
+
+}  // namespace stiefel::paper

@@ -1,0 +1,487 @@
+#include <torch/cuda.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support.h"
+
+#if STIEFEL_HAS_CUDA
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#endif
+
+// The step in mixed precision on a GPU, against the same step in double on the CPU, and for what it promises:
+// orthonormality to 4e-5 for good, matrices of any shapes together, the same bits every time, and a life
+// inside a CUDA graph.
+
+namespace step_test {
+
+using at::Tensor;
+using stiefel::CayleyOptions;
+using stiefel::Precision;
+
+class CudaStep : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+    torch::manual_seed(7);
+    // What the allocator hands out next is full of NaN, so nothing may be read before it is written.
+    for (int i = 0; i < 3; ++i)
+      torch::full({64 << 20}, std::numeric_limits<float>::quiet_NaN(), torch::kCUDA);
+  }
+};
+
+CayleyOptions mixed() {
+  CayleyOptions options;
+  options.precision = Precision::kMixed;
+  return options;
+}
+
+/// Everything a step needs, on one device.
+struct Side {
+  std::vector<Tensor> x, m, v, k;
+  Tensor skipped, rate;
+
+  Side(const std::vector<Tensor>& points, const torch::Device& device, at::ScalarType type, double l) {
+    const auto number = at::TensorOptions(at::kDouble).device(device);
+    for (const auto& point : points) {
+      x.push_back(point.to(device, type, false, true));
+      m.push_back(torch::zeros_like(x.back()));
+      const auto stack = point.sizes().slice(0, point.dim() - 2).vec();
+      v.push_back(torch::zeros(stack, number));
+      k.push_back(torch::zeros(stack, number));
+    }
+    skipped = torch::zeros({}, number.dtype(at::kLong));
+    rate = torch::full({}, l, number);
+  }
+
+  void sgd(const std::vector<Tensor>& gradients, const CayleyOptions& options, double momentum = 0.9) {
+    stiefel::cayley_sgd_(x, m, like_x(gradients), skipped, rate, momentum, options, /*batched=*/true);
+  }
+  void adam(const std::vector<Tensor>& gradients, const CayleyOptions& options) {
+    stiefel::cayley_adam_(x, m, v, k, like_x(gradients), skipped, rate, 0.9, 0.99, options, /*batched=*/true);
+  }
+
+ private:
+  std::vector<Tensor> like_x(const std::vector<Tensor>& list) const {
+    std::vector<Tensor> result;
+    for (size_t i = 0; i < list.size(); ++i) result.push_back(list[i].to(x[i].device(), x[i].scalar_type()));
+    return result;
+  }
+};
+
+/// Points of many shapes: tiles that fit and tiles that do not, one row, squares, tall matrices and stacks.
+std::vector<Tensor> points() {
+  std::vector<Tensor> all;
+  for (const auto& shape : {std::vector<int64_t>{16, 27},
+                            {64, 27},
+                            {3, 64, 576},
+                            {160, 1440},
+                            {160, 144},
+                            {100, 100},
+                            {1, 9},
+                            {33, 65},
+                            {130, 1000},
+                            {7, 5},
+                            {256, 2304},
+                            {2, 70, 30}}) {
+    auto point = torch::empty(shape, at::kFloat);
+    stiefel::init::haar_(point, true);
+    all.push_back(point);
+  }
+  return all;
+}
+
+std::vector<Tensor> gradients_like(const std::vector<Tensor>& all, double length) {
+  std::vector<Tensor> result;
+  for (const auto& t : all) {
+    const auto g = torch::randn(t.sizes(), at::kDouble);
+    result.push_back((g * (length / std::sqrt(static_cast<double>(t.size(-1) * t.size(-2))))).to(at::kFloat));
+  }
+  return result;
+}
+
+/// How far a step ended from where it should, relative to its length, beyond what float32 cannot tell apart.
+double miss(const Tensor& x, const Tensor& from, const Tensor& reference) {
+  const auto off = (x.cpu().to(at::kDouble) - reference).norm().item<double>();
+  const auto floor = 2e-7 * from.norm().item<double>();
+  return std::max(0.0, off - floor) / (reference - from.to(at::kDouble)).norm().item<double>();
+}
+
+TEST_F(CudaStep, FollowsTheStepInDouble) {
+  for (const bool adam : {false, true}) {
+    for (const double rate : {1e-3, 0.02, 0.1, 0.3}) {
+      const auto start = points();
+      Side device(start, torch::kCUDA, at::kFloat, rate);
+      for (int step = 0; step < 3; ++step) {
+        // The reference sets out anew from where the device stands, so errors do not add up.
+        std::vector<Tensor> now;
+        for (const auto& x : device.x) now.push_back(x.cpu());
+        Side reference(now, torch::kCPU, at::kDouble, rate);
+        for (size_t i = 0; i < now.size(); ++i) {
+          reference.m[i].copy_(device.m[i].cpu());
+          reference.v[i].copy_(device.v[i].cpu());
+          reference.k[i].copy_(device.k[i].cpu());
+        }
+        const auto g = gradients_like(start, adam ? 1 : 0.3);
+        if (adam) {
+          device.adam(g, mixed());
+          reference.adam(g, {});
+        } else {
+          device.sgd(g, mixed());
+          reference.sgd(g, {});
+        }
+        for (size_t i = 0; i < now.size(); ++i) {
+          EXPECT_LT(miss(device.x[i], now[i], reference.x[i]), 3e-3) << start[i].sizes() << " rate " << rate;
+          const auto m = reference.m[i];
+          EXPECT_LT((device.m[i].cpu() - m).norm().item<double>(), 2e-3 * m.norm().item<double>() + 1e-12)
+              << start[i].sizes();
+          EXPECT_TRUE(device.v[i].cpu().allclose(reference.v[i], 1e-5)) << start[i].sizes();
+          EXPECT_TRUE(device.k[i].cpu().equal(reference.k[i]));
+        }
+      }
+      EXPECT_EQ(device.skipped.item<int64_t>(), 0);
+    }
+  }
+}
+
+TEST_F(CudaStep, StaysOrthonormalForTenThousandSteps) {
+  for (const auto& shape : {std::vector<int64_t>{640, 5760}, {64, 576}, {144, 160}}) {
+    auto start = torch::empty(shape, at::kFloat);
+    stiefel::init::haar_(start);
+    // Fresh gradients of length 1: ‖W‖_F is at most √2, so α‖W‖_F is just under 0.2.
+    Side device({start}, torch::kCUDA, at::kFloat, 0.2 / std::sqrt(2.0));
+    double worst = 0;
+    for (int step = 1; step <= 10000; ++step) {
+      const auto g = torch::randn(shape, at::TensorOptions(at::kFloat).device(torch::kCUDA)) /
+                     std::sqrt(static_cast<double>(shape[0] * shape[1]));
+      stiefel::cayley_sgd_(device.x, device.m, {g}, device.skipped, device.rate, 0.0, mixed());
+      if (step % 500 == 0) worst = std::max(worst, support::defect(device.x[0]));
+    }
+    EXPECT_LT(worst, 4e-5) << shape;
+    std::printf("  %4d×%d: ‖XᵀX − I‖_F ≤ %.1e over 10,000 steps\n", static_cast<int>(shape[0]),
+                static_cast<int>(shape[1]), worst);
+  }
+}
+
+TEST_F(CudaStep, TakesOffALargeNormalPart) {
+  auto start = torch::empty({64, 576}, at::kFloat);
+  stiefel::init::haar_(start);
+  Side device({start}, torch::kCUDA, at::kFloat, 0.14 / std::sqrt(2.0));
+  for (int step = 0; step < 200; ++step) {
+    const auto options = device.x[0].options();
+    auto normal = torch::randn({64, 64}, options);
+    normal = normal + normal.t();
+    normal = torch::mm(normal * (30 / normal.norm()), device.x[0]);  // thirty times the rest
+    const auto g = normal + torch::randn({64, 576}, options) / std::sqrt(64.0 * 576);
+    stiefel::cayley_sgd_(device.x, device.m, {g}, device.skipped, device.rate, 0.0, mixed());
+  }
+  EXPECT_LT(support::defect(device.x[0]), 4e-5);
+}
+
+TEST_F(CudaStep, DrawsInAStartOffTheManifold) {
+  auto start = torch::empty({48, 300}, at::kFloat);
+  stiefel::init::haar_(start);
+  start += torch::randn({48, 300}) * 5e-4;
+  ASSERT_GT(support::defect(start), 1e-2);
+  Side device({start}, torch::kCUDA, at::kFloat, 0.05);
+  for (int step = 0; step < 4; ++step) device.sgd(gradients_like({start}, 1), mixed());
+  EXPECT_LT(support::defect(device.x[0]), 2e-5);
+}
+
+TEST_F(CudaStep, StandsStillWhereTheRateIsZeroOrNothingPulls) {
+  const auto start = points();
+  Side device(start, torch::kCUDA, at::kFloat, 0);
+  device.sgd(gradients_like(start, 1), mixed());
+  for (size_t i = 0; i < start.size(); ++i) EXPECT_LT(support::distance(device.x[i].cpu(), start[i]), 1e-6);
+  device.rate.fill_(0.1);
+  for (auto& m : device.m) m.zero_();
+  std::vector<Tensor> nothing;
+  for (const auto& x : start) nothing.push_back(torch::zeros_like(x));
+  device.sgd(nothing, mixed());
+  for (size_t i = 0; i < start.size(); ++i) EXPECT_LT(support::distance(device.x[i].cpu(), start[i]), 1e-6);
+}
+
+TEST_F(CudaStep, LeavesAMatrixWhoseGradientIsNotFinite) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e30f}) {
+    const auto start = points();
+    Side device(start, torch::kCUDA, at::kFloat, 0.1);
+    device.adam(gradients_like(start, 1), mixed());
+    const auto keep = [](const std::vector<Tensor>& list) {
+      std::vector<Tensor> copies;
+      for (const auto& t : list) copies.push_back(t.clone());
+      return copies;
+    };
+    const auto x = keep(device.x), m = keep(device.m), v = keep(device.v), k = keep(device.k);
+    auto g = gradients_like(start, 1);
+    g[3].view({-1})[77] = bad;
+    g[2][1][5][5] = bad;  // the second of three
+    device.adam(g, mixed());
+    EXPECT_EQ(device.skipped.item<int64_t>(), 2);
+    EXPECT_TRUE(device.x[3].equal(x[3]) && device.m[3].equal(m[3]) && device.v[3].equal(v[3]) &&
+                device.k[3].equal(k[3]));
+    EXPECT_TRUE(device.x[2][1].equal(x[2][1]) && device.m[2][1].equal(m[2][1]));
+    EXPECT_EQ(device.k[2][1].item<double>(), 1);
+    EXPECT_FALSE(device.x[2][0].equal(x[2][0]));
+    EXPECT_EQ(device.k[2][0].item<double>(), 2);
+    EXPECT_FALSE(device.x[4].equal(x[4]));
+    for (const auto& t : device.x) EXPECT_TRUE(t.isfinite().all().item<bool>());
+  }
+}
+
+TEST_F(CudaStep, RepeatsItselfBitForBitAloneAndInCompany) {
+  const auto start = points();
+  const auto g = gradients_like(start, 1);
+  Side together(start, torch::kCUDA, at::kFloat, 0.1);
+  Side again(start, torch::kCUDA, at::kFloat, 0.1);
+  for (int step = 0; step < 3; ++step) {
+    together.sgd(g, mixed());
+    again.sgd(g, mixed());
+  }
+  for (size_t i = 0; i < start.size(); ++i) {
+    EXPECT_TRUE(together.x[i].equal(again.x[i])) << start[i].sizes();
+    Side alone({start[i]}, torch::kCUDA, at::kFloat, 0.1);
+    for (int step = 0; step < 3; ++step) alone.sgd({g[i]}, mixed());
+    // How the inner dimension is cut depends on the company, so the sums may differ in their last bits.
+    EXPECT_LT(support::distance(together.x[i], alone.x[0]), 1e-5) << start[i].sizes();
+  }
+}
+
+TEST_F(CudaStep, ReadsChannelsLastWeightsAndTheirMastersInPlace) {
+  std::vector<Tensor> weights;
+  for (const auto& shape : {std::vector<int64_t>{32, 16, 3, 3}, {64, 16, 1, 1}}) {
+    auto weight = support::point(shape, at::kFloat)
+                      .detach()
+                      .to(torch::kCUDA)
+                      .contiguous(at::MemoryFormat::ChannelsLast);
+    weights.push_back(weight.requires_grad_());
+  }
+  weights.push_back(weights[0].detach().to(at::kBFloat16).requires_grad_());
+  stiefel::CayleyAdam optimizer(weights, stiefel::CayleyAdamOptions(0.05).precision(Precision::kMixed));
+  for (int step = 0; step < 50; ++step) {
+    for (auto& weight : weights) weight.mutable_grad() = torch::randn_like(weight);
+    optimizer.step();
+  }
+  EXPECT_LT(support::defect(weights[0]), 4e-5);
+  EXPECT_LT(support::defect(weights[1]), 4e-5);
+  EXPECT_LT(support::defect(weights[2].to(at::kFloat)), 2e-2);  // the rounding of its master
+  EXPECT_TRUE(weights[0].is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+TEST_F(CudaStep, OtherFormsOfTheStepStayFull) {
+  const auto start = points();
+  const auto g = gradients_like(start, 1);
+  for (const auto& change : std::vector<void (*)(CayleyOptions&)>{
+           [](CayleyOptions& o) { o.exact = true; }, [](CayleyOptions& o) { o.polish = false; },
+           [](CayleyOptions& o) { o.iterations = 5; },
+           [](CayleyOptions& o) { o.norm = stiefel::Norm::kSpectral; }}) {
+    auto options = mixed();
+    change(options);
+    Side as_mixed(start, torch::kCUDA, at::kFloat, 0.1);
+    as_mixed.sgd(g, options);
+    options.precision = Precision::kFull;
+    Side as_full(start, torch::kCUDA, at::kFloat, 0.1);
+    as_full.sgd(g, options);
+    for (size_t i = 0; i < start.size(); ++i) EXPECT_TRUE(as_mixed.x[i].equal(as_full.x[i]));
+  }
+}
+
+TEST_F(CudaStep, RefusesWhatItCannotRead) {
+  const auto start = points();
+  Side device(start, torch::kCUDA, at::kFloat, 0.1);
+  auto g = gradients_like(device.x, 1);
+  for (auto& t : g) t = t.to(torch::kCUDA);
+  auto wrong = g;
+  wrong[0] = wrong[0].to(at::kDouble);
+  EXPECT_ERROR(
+      stiefel::cayley_sgd_(device.x, device.m, wrong, device.skipped, device.rate, 0.9, mixed(), true),
+      "gradient");
+  EXPECT_ERROR(stiefel::cayley_sgd_(device.x, device.m, g, device.skipped, device.rate.to(at::kLong), 0.9,
+                                    mixed(), true),
+               "rate");
+  wrong.pop_back();
+  EXPECT_ERROR(
+      stiefel::cayley_sgd_(device.x, device.m, wrong, device.skipped, device.rate, 0.9, mixed(), true),
+      "points");
+}
+
+TEST_F(CudaStep, LeavesAMatrixOffTheManifoldAndTellsAtTheNextLook) {
+  for (const auto precision : {Precision::kMixed, Precision::kFull}) {
+    std::vector<Tensor> weights;
+    for (const auto& start : points()) {
+      if (start.dim() == 2)
+        weights.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
+    }
+    stiefel::CayleyAdam optimizer(weights, stiefel::CayleyAdamOptions(0.1).precision(precision));
+    const auto step = [&] {
+      for (auto& weight : weights) weight.mutable_grad() = torch::randn_like(weight);
+      optimizer.step();
+    };
+    step();
+    weights[1].detach().mul_(5);
+    weights[3].detach()[1].copy_(weights[3].detach()[0]);  // rows of unit length, and not orthogonal
+    std::vector<Tensor> before;
+    for (const auto& weight : weights) before.push_back(weight.detach().clone());
+    step();
+    EXPECT_ERROR(optimizer.skipped_steps(), "2 matrices were left in place");
+    EXPECT_EQ(optimizer.skipped_steps(), 2);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      EXPECT_EQ(weights[i].equal(before[i]), i == 1 || i == 3) << i << " " << to_string(precision);
+    }
+  }
+}
+
+TEST_F(CudaStep, ReadsAConvolutionsWeightAsOneMatrix) {
+  const auto start = support::point({32, 16, 3, 3}, at::kFloat).detach();
+  const auto g = torch::randn_like(start);
+  Side flat({start.flatten(1)}, torch::kCUDA, at::kFloat, 0.1);
+  flat.sgd({g.flatten(1)}, mixed());
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const auto x = start.to(torch::kCUDA).contiguous(format), m = torch::zeros_like(x);
+    stiefel::cayley_sgd_({x}, {m}, {g.to(torch::kCUDA).contiguous(format)}, flat.skipped, flat.rate, 0.9,
+                         mixed());
+    EXPECT_LT(support::distance(x.flatten(1), flat.x[0]), 1e-5);
+  }
+}
+
+#if STIEFEL_HAS_CUDA
+TEST_F(CudaStep, LivesInACudaGraph) {
+  for (const auto precision : {Precision::kMixed, Precision::kFull}) {
+    std::vector<Tensor> captured, eager;
+    for (const auto& start : points()) {
+      if (start.dim() > 2) continue;
+      captured.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
+      eager.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
+    }
+    const auto options = stiefel::CayleyAdamOptions(0.1).precision(precision);
+    stiefel::CayleyAdam graphed(captured, options), plain(eager, options);
+    const auto set_gradients = [&] {
+      for (size_t i = 0; i < captured.size(); ++i) {
+        const auto g = torch::randn(captured[i].sizes(), captured[i].options().requires_grad(false));
+        if (captured[i].grad().defined()) {
+          captured[i].mutable_grad().copy_(g);
+        } else {
+          captured[i].mutable_grad() = g.clone();
+        }
+        eager[i].mutable_grad() = g;
+      }
+    };
+    const auto stream = c10::cuda::getStreamFromPool();
+    at::cuda::CUDAGraph graph;
+    {
+      const c10::cuda::CUDAStreamGuard guard(stream);
+      set_gradients();
+      graphed.step();
+      plain.step();
+      stream.synchronize();
+      graph.capture_begin();
+      graphed.step();
+      graph.capture_end();
+    }
+    for (int step = 0; step < 5; ++step) {
+      const c10::cuda::CUDAStreamGuard guard(stream);
+      set_gradients();
+      const double rate = 0.1 / (1 + step);  // a schedule
+      graphed.param_groups()[0].options().set_lr(rate);
+      plain.param_groups()[0].options().set_lr(rate);
+      graphed.refresh_rates();
+      graph.replay();
+      plain.step();
+    }
+    stream.synchronize();
+    for (size_t i = 0; i < captured.size(); ++i) {
+      EXPECT_TRUE(captured[i].equal(eager[i])) << captured[i].sizes() << " " << to_string(precision);
+    }
+  }
+}
+
+/// A step that has a Euclidean group beside the manifold's, captured, against the same step taken eagerly.
+template <class Optimizer, class Options>
+void expect_euclidean_groups_in_a_graph(const Options& options) {
+  struct Copy {
+    std::vector<Tensor> matrices, rest;
+    std::unique_ptr<Optimizer> optimizer;
+  };
+  std::vector<Copy> copies(2);
+  const auto matrix = support::point({16, 40}, at::kFloat).detach().to(torch::kCUDA);
+  const auto vector = torch::randn({7}, at::TensorOptions(at::kFloat).device(torch::kCUDA));
+  for (auto& copy : copies) {
+    copy.matrices = {matrix.clone().requires_grad_()};
+    copy.rest = {vector.clone().requires_grad_()};
+    auto free = options;
+    free.manifold(stiefel::Manifold::kEuclidean).weight_decay(0.01);
+    copy.optimizer = std::make_unique<Optimizer>(
+        std::vector<torch::optim::OptimizerParamGroup>{{copy.matrices}, {copy.rest, free.clone()}}, options);
+    for (const auto& t : {copy.matrices[0], copy.rest[0]}) t.mutable_grad() = torch::zeros_like(t);
+  }
+  const auto set_gradients = [&] {
+    for (const bool rest : {false, true}) {
+      const auto g = torch::randn_like(rest ? vector : matrix);
+      for (auto& copy : copies) (rest ? copy.rest : copy.matrices)[0].mutable_grad().copy_(g);
+    }
+  };
+  const auto set_rate = [&](double rate) {
+    for (auto& copy : copies) {
+      for (auto& group : copy.optimizer->param_groups()) group.options().set_lr(rate);
+    }
+  };
+  const auto stream = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  set_gradients();
+  for (auto& copy : copies) copy.optimizer->step();
+  stream.synchronize();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  copies[0].optimizer->step();
+  graph.capture_end();
+  for (int step = 0; step < 5; ++step) {
+    set_gradients();
+    set_rate(0.1 / (2 + step));
+    copies[0].optimizer->refresh_rates();
+    graph.replay();
+    copies[1].optimizer->step();
+  }
+  stream.synchronize();
+  EXPECT_LT(support::distance(copies[0].matrices[0], copies[1].matrices[0]), 1e-6);
+  EXPECT_LT(support::distance(copies[0].rest[0], copies[1].rest[0]), 1e-6);
+}
+
+TEST_F(CudaStep, EuclideanGroupsFollowAScheduleInAGraph) {
+  expect_euclidean_groups_in_a_graph<stiefel::CayleySGD>(stiefel::CayleySGDOptions(0.1).momentum(0.9));
+  expect_euclidean_groups_in_a_graph<stiefel::CayleyAdam>(stiefel::CayleyAdamOptions(0.1));
+  using Qr = stiefel::Qr;
+  Qr cholesky;
+  cholesky.by = Qr::By::kCholesky;
+  expect_euclidean_groups_in_a_graph<stiefel::RetractionSGD<Qr>>(
+      stiefel::RetractionSGDOptions<Qr>(0.1).momentum(0.9).retraction(cholesky));
+}
+
+TEST_F(CudaStep, ACaptureThatWouldFreezeARateIsRefused) {
+  const auto weight = support::point({16, 40}, at::kFloat).detach().to(torch::kCUDA).requires_grad_();
+  stiefel::CayleySGD optimizer({weight}, stiefel::CayleySGDOptions(0.1).momentum(0.9));
+  weight.mutable_grad() = torch::randn_like(weight);
+  const auto stream = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  const auto capture = [&] {
+    at::cuda::CUDAGraph graph;
+    graph.capture_begin();
+    std::string message;
+    try {
+      optimizer.step();
+    } catch (const c10::Error& error) {
+      message = error.what_without_backtrace();
+    }
+    graph.capture_end();
+    return message;
+  };
+  EXPECT_NE(capture().find("take one step before the capture"), std::string::npos);
+  optimizer.step();
+  optimizer.param_groups()[0].options().set_lr(0.05);
+  EXPECT_NE(capture().find("refresh_rates()"), std::string::npos);
+  optimizer.refresh_rates();
+  EXPECT_EQ(capture(), "");
+}
+#endif
+
+}  // namespace step_test

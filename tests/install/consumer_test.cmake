@@ -1,0 +1,50 @@
+# What another CMake project does with the library: tests/install/consumer finds the installed package, is built and run;
+# tests/install/subproject adds the sources, and its program is compiled.
+#   cmake -DSTIEFEL_SOURCE=… -DBINARY=… -DPREFIX=… -DTORCH_DIR=… -DGENERATOR=… -DCOMPILER=… -DHAS_CUDA=… -P consumer_test.cmake
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "failed: ${ARGV}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${BINARY})
+set(choices -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release -DTorch_DIR=${TORCH_DIR})
+
+run(${CMAKE_COMMAND} -S ${STIEFEL_SOURCE}/tests/install/consumer -B ${BINARY}/installed ${choices} -DCMAKE_PREFIX_PATH=${PREFIX})
+run(${CMAKE_COMMAND} --build ${BINARY}/installed)
+run(${BINARY}/installed/consumer)
+file(GLOB licence ${PREFIX}/share/doc/stiefel/LICENSE)
+if(NOT licence)
+  message(FATAL_ERROR "the licence is not installed in ${PREFIX}/share/doc/stiefel")
+endif()
+
+foreach(find_torch never before after)
+  set(folder ${BINARY}/subproject-${find_torch})
+  run(${CMAKE_COMMAND} -S ${STIEFEL_SOURCE}/tests/install/subproject -B ${folder} ${choices} -DSTIEFEL_SOURCE=${STIEFEL_SOURCE}
+    -DCONSUMER=${STIEFEL_SOURCE}/tests/install/consumer/main.cpp -DFIND_TORCH=${find_torch} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
+  file(STRINGS ${folder}/compile_commands.json kernels REGEX "\"file\": .*[.]cu\"")
+  if(kernels AND NOT HAS_CUDA)
+    message(FATAL_ERROR "CUDA sources would be compiled for a LibTorch without CUDA: ${kernels}")
+  endif()
+endforeach()
+
+# To build the whole library again would take minutes; the program alone shows whether it finds every header.
+file(READ ${BINARY}/subproject-never/compile_commands.json commands)
+string(JSON count LENGTH "${commands}")
+math(EXPR last "${count} - 1")
+set(compiled FALSE)
+foreach(i RANGE ${last})
+  string(JSON file GET "${commands}" ${i} file)
+  if(file STREQUAL "${STIEFEL_SOURCE}/tests/install/consumer/main.cpp")
+    string(JSON command GET "${commands}" ${i} command)
+    separate_arguments(command UNIX_COMMAND "${command}")
+    list(FIND command -c at)
+    list(INSERT command ${at} -fsyntax-only)
+    run(${command})
+    set(compiled TRUE)
+  endif()
+endforeach()
+if(NOT compiled)
+  message(FATAL_ERROR "the program of tests/install/subproject is not compiled")
+endif()

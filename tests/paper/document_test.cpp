@@ -1,0 +1,286 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+
+#include "base/files.h"
+#include "base/text_layout.h"
+#include "paper/jobs/kept.h"
+#include "paper/jobs/results.h"
+#include "paper/publish/chart.h"
+#include "paper/publish/curves.h"
+#include "paper/publish/document.h"
+#include "paper/publish/page.h"
+#include "paper_samples.h"
+#include "tests/scratch.h"
+
+// What is made for people from finished runs: the document, its curves, the web page.
+
+namespace document_test {
+
+namespace fs = std::filesystem;
+namespace base = stiefel::base;
+using namespace stiefel::paper;
+using samples::computed_theorem;
+using samples::write_cell_run;
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+  return found;
+}
+
+#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (part) << "\n" << (text)
+#define EXPECT_NOT_SAYS(text, part) \
+  EXPECT_EQ((text).find(part), std::string::npos) << (part) << "\n" << (text)
+
+class Runs : public scratch::Test {
+ protected:
+  /// Two networks of six by all methods.
+  void write_eight() const {
+    double error = 5;
+    for (const auto* method : {"sgd", "adam", "cayley-sgd", "cayley-adam"}) {
+      for (const auto* network : {"vgg-13", "wrn-16-4"})
+        write_cell_run(out_, "table1", std::string(method) + "," + network, error += 0.11);
+    }
+  }
+
+  Results collected(const std::string& name, int64_t seeds = 1, Scale scale = Scale::kFull) const {
+    const auto& experiment = find_experiment(name);
+    return collect_results(experiment, experiment.cells, seeds, scale, {"cpu", "auto", 0, ""}, out_);
+  }
+
+  const fs::path out_ = folder_ / "results";
+};
+
+TEST_F(Runs, EightOfTwentyFourCellsMakeAReadableDocument) {
+  write_eight();
+  const auto document = make_document(out_);
+  const auto& text = document.markdown;
+  EXPECT_TRUE(document.complaints.empty());
+  EXPECT_EQ(text.rfind("# ", 0), 0u);
+  EXPECT_SAYS(text, "stiefel paper results --out");
+  EXPECT_SAYS(text, "| method |  | vgg-13 | wrn-16-4 |\n");
+  EXPECT_SAYS(text, "| sgd | ours | 5.11 | 5.22 |\n");
+  EXPECT_SAYS(text, "|  | the paper's | 5.88 | 4.96 |\n");
+  EXPECT_SAYS(text, "|  | difference | -0.77 | +0.26 |\n");
+  EXPECT_SAYS(text, "left out above:** vgg-16, vgg-19, wrn-52-1, wrn-28-10\n");
+  EXPECT_SAYS(text, "**Here:** open: Cayley ADAM on wrn-28-10 has not been run");
+  EXPECT_SAYS(text, "Not run at all: table2, table3, table4, table5, figure1, figure2.");
+  EXPECT_NOT_SAYS(text, "## table2");
+  EXPECT_NOT_SAYS(text, "†");
+  // A row a run: the last error, the defect after the last epoch, and no best one.
+  EXPECT_EQ(count(text, "| 2026-01-31 |\n"), 8u);
+  EXPECT_SAYS(text,
+              "| [cifar10](results/full/cifar10-wrn-16-4-cayley-adam-1) | wrn-16-4 | cayley-adam | 1 | 200 | "
+              "5.88 | 3.6e-06 | 1234 | 4.25 | bf16 | a <card> \\| b | 9.9 | 0123456-dirty | 2026-01-31 |\n");
+  // One drawing a network, where the links lead.
+  ASSERT_EQ(document.drawings.size(), 2u);
+  EXPECT_EQ(document.drawings[0].first, out_ / "full" / "curves-cifar10-vgg-13.svg");
+  EXPECT_SAYS(text, "](results/full/curves-cifar10-wrn-16-4.svg)");
+  for (const auto& [file, svg] : document.drawings) {
+    EXPECT_EQ(count(svg, "class=\"curve"), 12u) << "four methods in two plots and in the key";
+    for (const char* part : {"training loss", "test error, %", "epoch", "cayley-adam", "#fff"})
+      EXPECT_SAYS(svg, part);
+    EXPECT_NOT_SAYS(svg, "nan");
+    EXPECT_NOT_SAYS(svg, "inf");
+  }
+}
+
+TEST_F(Runs, AContinuedRunNamesTheCommitsOfItsParts) {
+  write_eight();
+  const auto file = out_ / "full" / "cifar10-vgg-13-sgd-1" / "run.json";
+  auto facts = nlohmann::json::parse(stiefel::base::read_file(file));
+  facts["earlier"] = {{{"commit", "89abcdef0123"}}, {{"commit", "89abcdef0123"}}, {{"commit", 7}}, "no part"};
+  stiefel::base::write_file(file, facts.dump());
+  EXPECT_SAYS(make_document(out_).markdown, "| 89abcde, then 0123456-dirty | 2026-01-31 |");
+}
+
+TEST_F(Runs, TheSameRunsGiveTheSameBytes) {
+  write_eight();
+  ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));
+  const auto first = make_document(out_);
+  const auto again = make_document(out_);
+  EXPECT_EQ(first.markdown, again.markdown);
+  EXPECT_EQ(first.drawings, again.drawings);
+  // Nor does it matter where the folder lies, beyond the commands that name it.
+  fs::create_directories(folder_ / "elsewhere");
+  fs::copy(out_, folder_ / "elsewhere" / "results", fs::copy_options::recursive);
+  auto moved = make_document(folder_ / "elsewhere" / "results" / "").markdown;
+  const auto without_commands = [](const std::string& text) {
+    return std::regex_replace(text, std::regex("(    stiefel paper \\w+ --out)[^\n]*"), "$1");
+  };
+  EXPECT_EQ(without_commands(moved), without_commands(first.markdown));
+}
+
+TEST_F(Runs, SeedsShorterRunsAndStrangersAreToldApart) {
+  write_eight();
+  write_cell_run(out_, "table1", "sgd,vgg-13", 5.31, 7);
+  write_cell_run(out_, "table1", "adam,vgg-13", 99, 1, Scale::kFull, "a second one");
+  write_cell_run(out_, "table2", "sgd,vgg-13", 27, 1, Scale::kShort);
+  write_cell_run(out_, "table2", "sgd,vgg-16", 66.6, 1, Scale::kSmoke);
+  fs::create_directories(out_ / "full" / "damaged");
+  base::write_file(out_ / "full" / "damaged" / "run.json", "{");
+  base::write_file(out_ / "full" / "damaged" / "config.toml", "epochs = 1\n");
+  const auto document = make_document(out_);
+  const auto& text = document.markdown;
+  EXPECT_SAYS(text, "| sgd | ours | 5.21 ± 0.14 | 5.22 |\n");
+  EXPECT_SAYS(text, "[cifar10](<results/full/a second one>) † | vgg-13 | adamw |");
+  EXPECT_EQ(count(text, "99.00"), 1u) << "in the table of runs only";
+  EXPECT_SAYS(text, "**short: a tenth");
+  EXPECT_SAYS(text, "| sgd | ours | 27.00 |\n");
+  EXPECT_SAYS(text, "left out above:** adam, cayley-sgd, cayley-adam; vgg-16");
+  EXPECT_SAYS(text, "cifar100-vgg-13-sgd-1) (short) |");
+  EXPECT_NOT_SAYS(text, "66.6");
+  EXPECT_EQ(document.drawings.size(), 2u) << "a single run is no comparison";
+  ASSERT_EQ(document.complaints.size(), 1u);
+  EXPECT_SAYS(document.complaints[0], "damaged");
+}
+
+TEST_F(Runs, OfWideNetworksTheFiguresAreDrawnToo) {
+  write_cell_run(out_, "table1", "cayley-adam,wrn-28-10", 3.6);
+  const auto document = make_document(out_);
+  for (const char* part :
+       {"## table1", "## table3", "## figure1", "## figure2", "(results/full/figure2-cifar10.svg)"})
+    EXPECT_SAYS(document.markdown, part);
+  EXPECT_SAYS(document.markdown, "| cayley-adam | ours | 3.60 | 4.25 |\n");
+  EXPECT_EQ(document.drawings.size(), 2u);
+}
+
+TEST_F(Runs, NoRunIsAnError) {
+  write_cell_run(out_, "table1", "sgd,vgg-13", 40, 1, Scale::kSmoke);
+  try {
+    make_document(out_);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_SAYS(std::string(error.what()), "no finished run");
+  }
+}
+
+TEST_F(Runs, KeptTheoremsAreSections) {
+  write_cell_run(out_, "table1", "sgd,vgg-13", 5.5);
+  ASSERT_TRUE(keep_results(computed_theorem("theorem1", Scale::kSmoke), out_));
+  auto text = make_document(out_).markdown;
+  EXPECT_NOT_SAYS(text, "## theorem") << "smoke never counts";
+  EXPECT_SAYS(text,
+              "\n    stiefel paper theorem1 --out " + out_.string() + "\n    stiefel paper theorem2 --out ");
+
+  auto first = computed_theorem("theorem1");
+  ASSERT_TRUE(keep_results(first, out_));
+  ASSERT_TRUE(keep_results(computed_theorem("theorem1", Scale::kShort), out_));
+  auto document = make_document(out_);
+  EXPECT_TRUE(document.complaints.empty());
+  text = document.markdown;
+  EXPECT_SAYS(text, "| s=0 | ours | 2.020 ± 0.014 | 2.020 ± 0.014 |\n");
+  EXPECT_SAYS(text, "|  | the paper's | 2.000 | 2.000 |\n|  | difference | +0.020 | +0.020 |\n");
+  EXPECT_SAYS(text, "|  | passes | yes | yes |\n|  |  | 95 % of something |  |\n");
+  EXPECT_SAYS(text, "**Here:** borne out: 7 of 7 pass\n");
+  EXPECT_SAYS(text,
+              "- **Computed:** 2 seeds, a processor, fp64, LibTorch 9.9, commit 0123456, 2026-01-31: "
+              "[theorem1.json](results/full/theorem1.json)\n\n");
+  EXPECT_EQ(count(text, "## theorem1"), 1u) << "the same is computed at short scale";
+  EXPECT_NOT_SAYS(text, "stiefel paper theorem1 --out");
+  EXPECT_SAYS(text, "    stiefel paper theorem2 --out");
+  EXPECT_LT(text.find("## table1"), text.find("## theorem1"));
+  EXPECT_LT(text.find("## theorem1"), text.find("## Runs"));
+  EXPECT_EQ(make_document(out_).markdown, text);
+
+  // Of Theorem 2 less is computed at short scale, and marked.
+  ASSERT_TRUE(keep_results(computed_theorem("theorem2", Scale::kShort), out_));
+  ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));
+  text = make_document(out_).markdown;
+  EXPECT_EQ(count(text, "## theorem2"), 2u);
+  EXPECT_EQ(count(text, "**short: fewer iterations t than at full scale**"), 1u);
+  EXPECT_NOT_SAYS(text, "Not computed");
+
+  // A number that is altered in the file is altered in the document.
+  first.cells[0].measured[0].value += 1;
+  ASSERT_TRUE(keep_results(first, out_));
+  EXPECT_NE(make_document(out_).markdown, text);
+
+  const auto file = kept_file(*first.experiment, Scale::kFull, out_);
+  base::write_file(file, "{");
+  fs::remove(kept_file(*first.experiment, Scale::kShort, out_));
+  document = make_document(out_);
+  ASSERT_EQ(document.complaints.size(), 1u);
+  EXPECT_SAYS(document.complaints[0], "left out: " + file.string());
+  EXPECT_NOT_SAYS(document.markdown, "## theorem1");
+}
+
+TEST_F(Runs, KeptTheoremsAloneAreADocument) {
+  ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));
+  const auto text = make_document(out_).markdown;
+  EXPECT_SAYS(text, "## theorem2");
+  EXPECT_NOT_SAYS(text, "## Runs");
+  const auto kept = read_kept(find_experiment("theorem2"), Scale::kFull, out_);
+  ASSERT_TRUE(kept);
+  EXPECT_SAYS(experiment_page(*kept, judge(*kept)), "<dd>stiefel paper theorem2</dd>");
+  base::write_file(kept_file(*kept->experiment, Scale::kFull, out_), "{");
+  try {
+    make_document(out_);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_SAYS(std::string(error.what()), "theorem2.json is damaged");
+  }
+}
+
+TEST_F(Runs, ThePageHasTheTableTheClaimAndTheCurves) {
+  write_eight();
+  const auto results = collected("table1");
+  const auto page = experiment_page(results, judge(results));
+  for (const char* part :
+       {"<h1>Table 1: classification errors", "<b>5.11</b><small>paper 5.88</small><small>-0.77</small>",
+        "class=\"number empty\">–<small>paper 6.32</small>", "achieves the best error rate", "verdict open",
+        "8 of 24 cells filled", "id=\"chart-loss\"", "id=\"report-data\"", "a &lt;card&gt; | b",
+        "Where the numbers come from", "stiefel paper table1"})
+    EXPECT_SAYS(page, part);
+  EXPECT_NOT_SAYS(page, "a <card>");
+  EXPECT_EQ(count(page, "2026-01-31</td></tr>"), 8u);
+  EXPECT_NOT_SAYS(page, "class=\"scale-mark\"");
+}
+
+TEST_F(Runs, ThePageOfAFigureHoldsTheDrawingAndAShortOneIsMarked) {
+  write_cell_run(out_, "figure1", "sgd,cifar10", 4, 1, Scale::kShort);
+  write_cell_run(out_, "figure1", "cayley-sgd,cifar10", 4, 1, Scale::kShort);
+  const auto results = collected("figure1", 1, Scale::kShort);
+  const auto page = experiment_page(results, judge(results));
+  EXPECT_SAYS(page, "<figure><svg xmlns");
+  EXPECT_SAYS(page, "class=\"scale-mark\" role=\"note\">short: a tenth");
+  EXPECT_EQ(count(page, "top two fastest"), 1u) << "the page says it, the drawing need not";
+}
+
+TEST_F(Runs, VerdictsLookDifferentAndAPageMayHaveNoRuns) {
+  const auto& theorem = find_experiment("theorem1");
+  Results results{&theorem, Scale::kFull, {}};
+  for (const auto& cell : theorem.cells) {
+    CellResult result{cell, 1, {}, true, ""};
+    result.measured.push_back(
+        {1, cell.printed[0].value, {{"commit", "abc"}, {"command", {"stiefel", "paper"}}}, {}});
+    results.cells.push_back(result);
+  }
+  EXPECT_SAYS(experiment_page(results, judge(results)),
+              "<span class=\"verdict borne-out\">✓ borne out</span>");
+  results.cells[2].passes = false;
+  const auto page = experiment_page(results, judge(results));
+  EXPECT_SAYS(page, "<span class=\"verdict not-borne-out\">✗ not borne out</span>");
+  EXPECT_SAYS(page, "✗ fails");
+  EXPECT_SAYS(page, "<dd>stiefel paper</dd>");
+  EXPECT_NOT_SAYS(page, "<script");
+}
+
+TEST(Charts, PointsWithoutALogarithmAreLeftOut) {
+  Drawing drawing(600, {"a", "b"});
+  drawing.plot({"x", "y", {{"b", {{1, 0}, {2, NAN}, {3, 1e-3}, {4, 1}, {5, INFINITY}}}, {"a", {{1, -1}}}}},
+               {70, 10, 570, 210});
+  const auto svg = drawing.finish(260);
+  EXPECT_EQ(count(svg, "class=\"curve"), 1u);
+  EXPECT_SAYS(svg, "class=\"curve c1\"");
+  EXPECT_SAYS(svg, "M445.0 ");  // 70 + 500·3/4: the axis ends at the last point that is drawn
+  EXPECT_NOT_SAYS(svg, "nan");
+  EXPECT_NOT_SAYS(svg, "inf");
+  EXPECT_EQ(base::wrapped("‖a‖ bb cc", 6), (std::vector<std::string>{"‖a‖ bb", "cc"}));
+  EXPECT_EQ(base::text_width("‖XᵀX‖"), 5u);
+}
+
+}  // namespace document_test

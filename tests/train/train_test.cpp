@@ -1,0 +1,389 @@
+#include <gtest/gtest.h>
+#include <stiefel/stiefel.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/files.h"
+#include "models/classifier.h"
+#include "runs/config.h"
+#include "train/clip.h"
+#include "train/half_weights.h"
+#include "train/message.h"
+#include "train/methods.h"
+#include "train/orthonormality.h"
+#include "train/penalty_schedule.h"
+#include "train/precision.h"
+#include "train/step_graph.h"
+#include "train/tasks/epoch_table.h"
+
+// The parts of the trainer, each on its own; command_test.py drives the whole.
+
+namespace train_test {
+
+namespace fs = std::filesystem;
+namespace base = stiefel::base;
+using namespace stiefel::train;
+
+/// Gives every option a value that is not its default.
+struct Disturb {
+  void operator()(const char*, std::string& value, const char*) const { value += "x"; }
+  void operator()(const char*, int64_t& value, const char*) const { value += 3; }
+  void operator()(const char*, double& value, const char*) const { value = value / 3 + 0.1; }
+  void operator()(const char*, bool& value, const char*) const { value = !value; }
+  void operator()(const char*, std::optional<double>& value, const char*) const { value = 1.0 / 3; }
+  void operator()(const char*, std::optional<int64_t>& value, const char*) const { value = 17; }
+  void operator()(const char*, std::vector<double>& value, const char*) const { value = {1, 2.5, 1.0 / 7}; }
+};
+
+TEST(Config, EveryOptionSurvivesTheRoundTrip) {
+  Config config;
+  Config::visit(config, Disturb{});
+  EXPECT_GT(differences(config, Config{}).size(), 25u) << "every option was changed";
+  size_t options = 0;
+  Config::visit(config, [&](const char*, auto&, const char*) { ++options; });
+  EXPECT_EQ(differences(config, Config{}).size(), options);
+  EXPECT_EQ(differences(config_from_toml(to_toml(config), "test"), config), std::vector<std::string>{});
+  EXPECT_EQ(differences(config_from_toml(to_toml(Config{}), "test"), Config{}), std::vector<std::string>{});
+  Config resolved;
+  resolved.resolve();
+  EXPECT_EQ(differences(config_from_toml(to_toml(resolved), "test"), resolved), std::vector<std::string>{});
+}
+
+std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Config, BadFilesNameTheKey) {
+  const auto read = [](const std::string& text) {
+    return error_of([&] { config_from_toml(text, "my.toml"); });
+  };
+  EXPECT_NE(read("epoch = 3\n").find("my.toml: no option is called 'epoch'"), std::string::npos);
+  std::string nested = "seed = 1\n[a";
+  for (int i = 0; i < 2000; ++i) nested += ".a";
+  EXPECT_NE(read(nested + "]\n").find("my.toml: line 2: sections nested"), std::string::npos);
+  EXPECT_NE(read("epochs = many\n").find("my.toml: epochs: 'many' is not a whole number"), std::string::npos);
+  EXPECT_NE(read("seed = 9223372036854775808\n").find("my.toml: seed: 9223372036854775808 is too large"),
+            std::string::npos);
+  EXPECT_NE(read("momentum = \"0.9x\"\n").find("my.toml: momentum: '0.9x' is not a number"),
+            std::string::npos);
+  EXPECT_NE(read("exact = 3\n").find("true or false"), std::string::npos);
+}
+
+TEST(Config, ResolvesToThePapersSettings) {
+  Config config;
+  config.optim = "cayley-adam";
+  config.data = "cifar10";
+  config.resolve();
+  EXPECT_EQ(*config.lr, 0.01);
+  EXPECT_EQ(*config.lr_manifold, 0.4);
+  EXPECT_EQ(*config.beta2, 0.99);
+  EXPECT_EQ(config.drops, (std::vector<double>{60, 120, 160}));
+  EXPECT_EQ(config.augment, "flip-crop");
+  Config plain;
+  plain.optim = "sgd";
+  plain.resolve();
+  EXPECT_EQ(*plain.lr, 0.1);
+  EXPECT_FALSE(plain.lr_manifold);
+  EXPECT_EQ(plain.augment, "none");
+}
+
+TEST(Config, ContradictionsAreNamed) {
+  const auto resolve = [](const std::function<void(Config&)>& change) {
+    Config config;
+    change(config);
+    return error_of([&] { config.resolve(); });
+  };
+  EXPECT_NE(resolve([](Config& c) { c.optim = "sgdx"; }).find("cayley-adam"), std::string::npos);
+  EXPECT_NE(resolve([](Config& c) { c.data = "imagenet"; }).find("fashion-mnist"), std::string::npos);
+  EXPECT_NE(resolve([](Config& c) { c.epochs = 0; }).find("--epochs is 0"), std::string::npos);
+  EXPECT_NE(resolve([](Config& c) { c.momentum = NAN; }).find("--momentum"), std::string::npos);
+  EXPECT_NE(resolve([](Config& c) { c.lr = -1; }).find("--lr is -1"), std::string::npos);
+  EXPECT_NE(resolve([](Config& c) { c.optim = "sgd", c.lr_manifold = 1; }).find("--lr-manifold"),
+            std::string::npos);
+  EXPECT_NE(resolve([](Config& c) { c.schedule = "cosine", c.drops = {3}; }).find("--drops"),
+            std::string::npos);
+}
+
+TEST(Config, PrecisionsAreRefusedWhereTheyCannotBe) {
+  const auto resolve = [](const std::function<void(Config&)>& change) {
+    Config config;
+    change(config);
+    return error_of([&] { config.resolve(); });
+  };
+  const auto expect = [&](const std::function<void(Config&)>& change, const std::string& part) {
+    EXPECT_NE(resolve(change).find(part), std::string::npos) << "expected " << part;
+  };
+  EXPECT_EQ(resolve([](Config& c) { c.precision = "bf16"; }), "");
+  EXPECT_EQ(resolve([](Config& c) { c.precision = "fp32", c.device = "cpu"; }), "");
+  expect([](Config& c) { c.precision = "fp16"; }, "auto, fp32, tf32, bf16");
+  expect([](Config& c) { c.graph = "on"; }, "--graph is 'on'");
+  expect([](Config& c) { c.precision = "tf32", c.device = "cpu"; }, "only a GPU has");
+  expect([](Config& c) { c.precision = "bf16", c.task = "copying"; }, "recurrent");
+  expect([](Config& c) { c.precision = "bf16", c.optim = "sgd", c.weights = "omdsm"; }, "--weights omdsm");
+  expect([](Config& c) { c.precision = "bf16", c.optim = "sgd", c.normalisation = "dbn"; }, "dbn");
+  expect([](Config& c) { c.step_precision = "mixed", c.optim = "qr"; }, "--step-precision mixed");
+  expect([](Config& c) { c.step_precision = "half"; }, "auto, full, mixed");
+}
+
+TEST(Config, ResolvesAlikeOnEveryMachine) {
+  // A run may go on on another machine, so only what needs no machine to decide is decided.
+  Config config;
+  config.resolve();
+  EXPECT_EQ(config.device, "auto");
+  EXPECT_EQ(config.precision, "auto");
+  EXPECT_EQ(config.step_precision, "mixed");  // which off a GPU is full
+  Config exact;
+  exact.precision = "fp32";
+  exact.resolve();
+  EXPECT_EQ(exact.step_precision, "full");
+  Config sequence;
+  sequence.task = "copying";
+  sequence.resolve();
+  EXPECT_EQ(sequence.step_precision, "full");
+  EXPECT_EQ(choose_precision(config, at::kCPU), NetworkPrecision::kFp32);
+  EXPECT_EQ(choose_precision(config, at::kCUDA), NetworkPrecision::kTf32);
+  EXPECT_EQ(choose_precision(sequence, at::kCUDA), NetworkPrecision::kFp32);
+  config.precision = "bf16";
+  EXPECT_EQ(choose_precision(config, at::kCUDA), NetworkPrecision::kBf16);
+  EXPECT_NE(error_of([&] { choose_precision(config, at::kCPU); }).find("only a GPU has"), std::string::npos);
+}
+
+TEST(Clip, ScalesAsTorchDoes) {
+  for (const double size : {0.01, 1.0, 100.0}) {
+    std::vector<at::Tensor> ours;
+    std::vector<at::Tensor> theirs;
+    for (const int64_t n : {3, 50, 700}) {
+      const auto gradient = torch::randn({n}) * size;
+      for (auto* list : {&ours, &theirs}) {
+        list->push_back(torch::zeros({n}).requires_grad_());
+        list->back().mutable_grad() = gradient.clone();
+      }
+    }
+    ours.push_back(torch::zeros({2}).requires_grad_());  // without a gradient
+    clip_gradients_(ours, 2.5);
+    torch::nn::utils::clip_grad_norm_(theirs, 2.5);
+    for (size_t i = 0; i < theirs.size(); ++i) EXPECT_TRUE(torch::equal(ours[i].grad(), theirs[i].grad()));
+  }
+}
+
+TEST(HalfWeights, AreTheParametersRoundedAndGiveTheirGradientsBack) {
+  const auto net = stiefel::models::make_classifier("wrn-10-1", {3, 10, 0});
+  std::vector<torch::nn::Conv2dImpl*> convolutions;
+  for (const auto& module : net->modules()) {
+    if (auto* found = module->as<torch::nn::Conv2dImpl>()) convolutions.push_back(found);
+  }
+  std::vector<at::Tensor> parameters, factors;
+  for (auto* convolution : convolutions) {
+    auto& weight = convolution->weight;
+    weight.set_data(weight.data().contiguous(at::MemoryFormat::ChannelsLast));
+    parameters.push_back(weight);
+    factors.push_back(torch::randn(weight.sizes()).to(at::kBFloat16));
+  }
+  ASSERT_GT(parameters.size(), 5U);
+  {
+    const HalfWeights none(*net, NetworkPrecision::kTf32);
+    EXPECT_TRUE(convolutions[0]->weight.is_same(parameters[0]));
+  }
+  {
+    const HalfWeights halves(*net, NetworkPrecision::kBf16);
+    at::Tensor loss = torch::zeros({});
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const auto& half = convolutions[i]->weight;
+      EXPECT_TRUE(at::equal(half, parameters[i].to(at::kBFloat16)));
+      EXPECT_EQ(half.strides(), parameters[i].strides());
+      if (i != 1) loss = loss + (half * factors[i]).to(at::kFloat).sum();
+    }
+    loss.backward();
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_TRUE(convolutions[i]->weight.is_same(parameters[i]));
+    ASSERT_EQ(parameters[i].grad().defined(), i != 1) << "the second was in no loss";
+    if (i == 1) continue;
+    EXPECT_TRUE(at::equal(parameters[i].grad(), factors[i].to(at::kFloat)));
+  }
+}
+
+TEST(EpochTable, GivesTheRowsThatAreSought) {
+  EpochTable table(at::kCPU);
+  int made = 0;
+  at::Tensor rows;
+  const auto make = [&] {
+    ++made;
+    return rows = torch::randint(1000, {5, 2, 3}, at::kLong);
+  };
+  for (const int64_t step : {0, 1, 2, 4, 1, 1, 0}) {
+    table.seek(7, step, make);
+    EXPECT_TRUE(torch::equal(table.next(), rows[step])) << step;
+  }
+  EXPECT_EQ(made, 1);
+  table.seek(8, 1, make);
+  EXPECT_TRUE(torch::equal(table.next(), rows[1]));
+  EXPECT_EQ(made, 2);
+}
+
+TEST(StepGraph, OffAGpuEveryStepRunsAsItIs) {
+  StepGraph graph(at::kCPU, true);
+  int runs = 0;
+  for (int i = 0; i < 10; ++i) graph.run([&] { ++runs; });
+  EXPECT_EQ(runs, 10);
+  EXPECT_FALSE(graph.captured());
+  graph.refuse("whatever");
+  EXPECT_FALSE(graph.news()) << "nobody expects a graph there";
+}
+
+TEST(Config, PenaltiesAndLayersGoWithEuclideanOptimisers) {
+  const auto resolve = [](const std::function<void(Config&)>& change) {
+    Config config;
+    config.optim = "sgd";
+    change(config);
+    return error_of([&] { config.resolve(); });
+  };
+  const auto expect = [&](const std::function<void(Config&)>& change, const std::string& part) {
+    EXPECT_NE(resolve(change).find(part), std::string::npos) << "expected " << part;
+  };
+  EXPECT_EQ(resolve([](Config& c) { c.penalty = "srip", c.penalty_weight = 0.1; }), "");
+  EXPECT_EQ(resolve([](Config& c) { c.weights = "omdsm", c.group_size = 64, c.normalisation = "dbn"; }), "");
+  expect([](Config& c) { c.penalty = "l2"; }, "none, so, dso, srip");
+  expect([](Config& c) { c.penalty = "so"; }, "needs --penalty-weight");
+  expect([](Config& c) { c.penalty_weight = 1; }, "--penalty-weight has no meaning");
+  expect([](Config& c) { c.penalty_schedule = "3:1"; }, "--penalty-schedule has no meaning");
+  expect([](Config& c) { c.penalty = "so", c.penalty_weight = -1; }, "--penalty-weight is -1");
+  expect([](Config& c) { c.penalty = "so", c.penalty_weight = 1, c.optim = "qr"; }, "--optim qr");
+  expect([](Config& c) { c.penalty = "so", c.penalty_weight = 1, c.weights = "omdsm"; }, "--weights omdsm");
+  expect([](Config& c) { c.penalty = "so", c.penalty_weight = 1, c.penalty_schedule = "5:0.1,3:0"; },
+         "'3:0'");
+  expect([](Config& c) { c.penalty = "srip", c.penalty_weight = 1, c.srip_rounds = 0; },
+         "--srip-rounds is 0");
+  expect([](Config& c) { c.weights = "cayley", c.optim = "cayley-sgd"; }, "--weights cayley has no meaning");
+  expect([](Config& c) { c.weights = "qr"; }, "householder");
+  expect([](Config& c) { c.group_size = 3; }, "--group-size has no meaning");
+  expect([](Config& c) { c.normalisation = "layer"; }, "batch, dbn");
+}
+
+TEST(Config, MomentumOfARetractionIsOnlyWhatIsGiven) {
+  Config bare;
+  bare.optim = "polar";
+  bare.resolve();
+  EXPECT_FALSE(bare.momentum);
+  EXPECT_EQ(bare.method_name(), "polar");
+  Config given = bare;
+  given.momentum = 0.8;
+  given.resolve();
+  EXPECT_EQ(*given.momentum, 0.8);
+  EXPECT_EQ(given.method_name(), "polar+m");
+  // Written and read back, a bare one stays bare.
+  auto back = config_from_toml(to_toml(bare), "test");
+  back.resolve();
+  EXPECT_FALSE(back.momentum);
+  Config sgd;
+  sgd.optim = "sgd";
+  sgd.penalty = "dso";
+  sgd.penalty_weight = 1;
+  sgd.normalisation = "dbn";
+  sgd.resolve();
+  EXPECT_EQ(*sgd.momentum, 0.9);
+  EXPECT_EQ(sgd.method_name(), "sgd+dso+dbn");
+}
+
+TEST(PenaltySchedule, ChangesAtItsEpochs) {
+  const PenaltySchedule schedule(0.1, "2:1e-3,5:0");
+  EXPECT_EQ(schedule.at(0), 0.1);
+  EXPECT_EQ(schedule.at(1), 0.1);
+  EXPECT_EQ(schedule.at(2), 1e-3);
+  EXPECT_EQ(schedule.at(4), 1e-3);
+  EXPECT_EQ(schedule.at(100), 0);
+  EXPECT_EQ(PenaltySchedule(3, "").at(9), 3);
+  EXPECT_EQ(PenaltySchedule(3, "0:4").at(0), 4);
+  for (const char* bad : {"3", "3:", ":1", "x:1", "3:y", "3:-1", "-1:2", "3:1,3:2", "3:nan", "3:1,,4:1"}) {
+    const auto error = error_of([&] { PenaltySchedule(1, bad); });
+    EXPECT_NE(error.find("EPOCH:WEIGHT"), std::string::npos) << bad;
+  }
+}
+
+TEST(Methods, EveryConstrainedOneKeepsItsWeightsOrthonormalAndMovesThem) {
+  for (const auto& method : methods()) {
+    for (const bool momentum : {false, true}) {
+      if (!method.constrained || (momentum && !method.retraction)) continue;
+      torch::manual_seed(3);
+      Config config;
+      config.optim = method.name;
+      if (momentum) config.momentum = 0.9;
+      config.resolve();
+      const auto model = stiefel::models::make_classifier("small", {1, 10, 0});
+      auto split = stiefel::split_parameters(*model);
+      for (auto& weight : split.manifold) stiefel::init::haar_(weight);
+      const auto before = split.manifold[1].detach().clone();
+      const auto optimisers = method.make(split, config);
+      for (int step = 0; step < 3; ++step) {
+        for (auto& optimizer : optimisers) optimizer->zero_grad();
+        model->forward(torch::randn({8, 1, 32, 32})).square().mean().backward();
+        for (auto& optimizer : optimisers) optimizer->step();
+      }
+      const auto what = config.method_name();
+      for (const auto& weight : measure_orthonormality(*model, config))
+        EXPECT_LT(weight.defect, 3e-5) << what;
+      EXPECT_EQ(measure_orthonormality(*model, config).size(), split.manifold.size()) << what;
+      EXPECT_GT((split.manifold[1] - before).norm().item<double>(), 1e-4) << what;
+      // Bare retractions keep no momentum.
+      const auto& state = optimisers.front()->state();
+      size_t buffers = 0;
+      for (const auto& entry : state) {
+        const auto* kept = dynamic_cast<const stiefel::MomentumParamState*>(entry.second.get());
+        buffers += kept != nullptr && kept->momentum_buffer.defined();
+      }
+      if (method.retraction) {
+        EXPECT_EQ(buffers, momentum ? split.manifold.size() : 0u) << what;
+      }
+    }
+  }
+}
+
+TEST(Methods, DecayReachesNormalisationOnlyWhereAskedFor) {
+  for (const char* name : {"sgd", "adam", "adamw", "cayley-sgd", "cayley-adam"}) {
+    for (const bool all : {false, true}) {
+      Config config;
+      config.optim = name;
+      config.decay_all = all;
+      config.resolve();
+      const auto model = stiefel::models::make_classifier("small", {1, 10, 0});
+      auto split = stiefel::split_parameters(*model);
+      for (auto& weight : split.manifold) stiefel::init::haar_(weight);
+      std::vector<at::Tensor> before;
+      for (auto& parameter : split.euclidean) {
+        parameter.mutable_grad() = torch::zeros_like(parameter);
+        before.push_back(parameter.detach().clone());
+      }
+      const auto optimisers = find_method(name).make(split, config);
+      optimisers.back()->step();
+      for (size_t i = 0; i < before.size(); ++i) {
+        const bool nothing_there = before[i].abs().max().item<double>() == 0;  // biases start at 0
+        if (nothing_there) continue;
+        const double left = split.euclidean[i].abs().sum().item<double>();
+        EXPECT_EQ(left < before[i].abs().sum().item<double>(), before[i].dim() >= 2 || all)
+            << name << ", decay-all " << all << ", " << before[i].sizes();
+      }
+    }
+  }
+}
+
+TEST(Message, ComesWithoutAddressesAndWithoutTheLibrarysName) {
+  const auto told = [](const std::function<void()>& act) -> std::string {
+    try {
+      act();
+    } catch (const std::exception& error) {
+      return message_of(error);
+    }
+    return "";
+  };
+  EXPECT_EQ(told([] { TORCH_CHECK(false, "stiefel: no matrix"); }), "no matrix");
+  EXPECT_EQ(told([] { throw std::runtime_error("no stiefel: here"); }), "no stiefel: here");
+}
+
+}  // namespace train_test
