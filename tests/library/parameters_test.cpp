@@ -113,7 +113,7 @@ TEST(SplitParameters, SaysWhereItTakesNothing) {
   };
   nn::Linear one(8, 4);
   EXPECT_NE(warning_of(*one).find("taken for a classifier"), std::string::npos);
-  nn::Sequential base::wrapped(nn::Flatten(), nn::Linear(8, 4));
+  nn::Sequential wrapped(nn::Flatten(), nn::Linear(8, 4));
   EXPECT_NE(warning_of(*wrapped).find("taken for a classifier"), std::string::npos);
   nn::Sequential tall(nn::Linear(4, 8), nn::Linear(2, 9));
   EXPECT_NE(warning_of(*tall).find("no convolution or linear layer"), std::string::npos);
