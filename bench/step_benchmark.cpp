@@ -26,7 +26,7 @@ namespace {
 
 using namespace stiefel::bench;
 
-base::ProgressLine progress;
+stiefel::base::ProgressLine progress;
 
 /// A step takes the time that it says it took: drawing gradients is not part of it.
 void add_case(const std::string& name, bool few, const std::function<void(benchmark::State&)>& body) {

@@ -12,7 +12,8 @@
 // OpenMP library reads the variable when it is loaded, before any code of the program but this: functions in
 // .preinit_array run before the constructors of all libraries. They cannot change the environment, which the
 // C library has yet to take over, so the program is started once more with the variable set. That costs the
-// time to load the libraries, not to initialise them.
+// time to load the libraries, not to initialise them, and is left out where there is one thread, which waits
+// for nobody.
 
 namespace stiefel::bench {
 
@@ -29,6 +30,7 @@ constexpr const char* kVariables[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_
 void start_with_policy(int, char** argv, char** environment) {
   size_t count = 0;
   for (; environment[count] != nullptr; ++count) {
+    if (std::strcmp(environment[count], "OMP_NUM_THREADS=1") == 0) return;
     for (const auto* name : kVariables) {
       const auto length = std::strlen(name);
       if (std::strncmp(environment[count], name, length) == 0 && environment[count][length] == '=') return;

@@ -74,7 +74,7 @@ class CommandTest(unittest.TestCase):
     def setUpClass(cls):
         cls.root = tempfile.mkdtemp(prefix="stiefel_command_")
         cls.data = cls.root + "/data"
-        write_mnist(cls.data + "/mnist", 1280, 200)
+        write_mnist(cls.data + "/mnist", 320, 100)  # 20 steps an epoch
         cls.env = dict(os.environ, OMP_NUM_THREADS="1", HOME=cls.root, STIEFEL_DATA=cls.data)
 
     @classmethod
@@ -88,11 +88,17 @@ class CommandTest(unittest.TestCase):
 
     # Runs repeat bit for bit on the CPU, so that is where they are compared.
     def words(self, name, *more, epochs=4, device="cpu"):
-        return ["train", "--data", "mnist", "--batch", "64", "--epochs", str(epochs), "--device", device, "--out", name,
+        return ["train", "--data", "mnist", "--batch", "16", "--epochs", str(epochs), "--device", device, "--out", name,
                 *more]
 
     def train(self, name, *more, status=0, **options):
         return self.run_command(*self.words(name, *more, **options), status=status)
+
+    def trained(self, name):
+        """A finished run of one epoch in the folder `name`: a copy of one that is trained once per file of tests."""
+        if not os.path.exists(self.root + "/trained"):
+            self.train("trained", epochs=1)
+        shutil.copytree(self.root + "/trained", f"{self.root}/{name}")
 
     def metrics(self, name):
         with open(f"{self.root}/{name}/metrics.jsonl") as file:

@@ -112,7 +112,7 @@ class Command(CommandTest):
             self.assertFalse(os.path.exists(self.root + "/never"), words)
 
     def test_folders_are_not_overwritten(self):
-        self.train("mine", epochs=1)
+        self.trained("mine")
         self.assertIn("resume", self.train("mine", status=1).stderr)
         os.makedirs(self.root + "/other")
         write_text(self.root + "/other/letter.txt", "dear")
@@ -146,7 +146,7 @@ class Command(CommandTest):
         self.run_command("report", "odd", "-o", "page.html")
 
     def test_only_regular_files_are_replaced(self):
-        self.train("plain", epochs=1)
+        self.trained("plain")
         os.mkfifo(self.root + "/fifo")
         self.assertIn("start the reader first", self.run_command("export", "plain", "-o", "fifo", status=1).stderr)
         with open(self.root + "/received", "wb") as received:
@@ -168,7 +168,7 @@ class Command(CommandTest):
         self.assertLess(printed.index("<html"), printed.index("open in a browser"))
 
     def test_a_folder_is_one_command_s(self):
-        self.train("busy", epochs=1)
+        self.trained("busy")
         os.makedirs(self.root + "/held")
         for name, words in (("busy", ["resume", "busy"]), ("held", self.words("held"))):
             holder = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_DIRECTORY)
@@ -254,7 +254,7 @@ class Command(CommandTest):
         self.run_command("resume", "fixed")
 
     def test_another_run_s_checkpoint_is_told(self):
-        self.train("host", epochs=1)
+        self.trained("host")
         self.train("guest", "--seed", "5", epochs=1)
         for name in ("best.ckpt", "step-000000020.ckpt"):
             shutil.copy(f"{self.root}/guest/{name}", f"{self.root}/host/{name}")
@@ -274,7 +274,7 @@ class Command(CommandTest):
         self.run_command("eval", "guest")
 
     def test_a_fifo_among_a_run_s_files_is_refused_at_once(self):
-        self.train("piped", epochs=1)
+        self.trained("piped")
         for name in ("metrics.jsonl", "run.json", "config.toml"):
             os.rename(f"{self.root}/piped/{name}", f"{self.root}/kept-file")
             os.mkfifo(f"{self.root}/piped/{name}")
@@ -309,7 +309,7 @@ class Command(CommandTest):
         self.assertEqual(head["progress"]["epoch"], 1 + errors.index(min(errors)))
 
     def test_export_agrees_with_check(self):
-        self.train("out", epochs=1)
+        self.trained("out")
         self.run_command("export", "out", "--format", "safetensors")
         meta, tensors = read_safetensors(self.root + "/out/model.safetensors")
         self.assertEqual(meta["model"], "small")
@@ -391,7 +391,7 @@ class Command(CommandTest):
         with open(facts, "w", encoding="utf-8") as file:
             json.dump(values, file)
         run("resume", b"r\xff\xc0\xafn")
-        self.train("beside-odd", epochs=1)
+        self.trained("beside-odd")
         run("report", b"r\xff\xc0\xafn", "beside-odd", "-o", "odd.html")
         with open(self.root + "/odd.html", encoding="utf-8") as file:  # or it cannot be read at all
             self.assertIn("r\ufffd\ufffd\ufffdn", file.read())

@@ -73,7 +73,7 @@ class Numbers(CommandTest):
         self.assertEqual(read_text(self.root + "/tiny/config.toml"), read_text(self.root + "/tiny-again/config.toml"))
 
     def test_threads_are_bounded(self):
-        self.train("threads", epochs=1)
+        self.trained("threads")
         before = read_text(self.root + "/threads/run.json")
         most = max(64, 4 * os.cpu_count())
         for words in (["train", "--data", "mnist", "--out", "never"], ["resume", "threads"], ["bench", "step"], ["unitariness"],
@@ -104,7 +104,7 @@ class Waiting(CommandTest):
         ours = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
         env = {name: value for name, value in self.env.items() if name not in ours}
         done = subprocess.run([STIEFEL, "info"], capture_output=True, text=True,
-                              env=dict(env, OMP_DISPLAY_ENV="verbose", **more))
+                              env=dict(env, OMP_DISPLAY_ENV="verbose", **{"OMP_NUM_THREADS": "2", **more}))
         self.assertEqual(done.returncode, 0, done.stderr)
         if "GOMP_SPINCOUNT" not in done.stderr:
             self.skipTest("the OpenMP library is not GNU's")
@@ -113,6 +113,7 @@ class Waiting(CommandTest):
 
     def test_threads_spin_briefly_unless_the_user_has_chosen(self):
         self.assertEqual(self.waiting(), ("GOMP_SPINCOUNT=1000", ["1000"]))  # once: it was not loaded twice
+        self.assertNotEqual(self.waiting(OMP_NUM_THREADS="1")[1], ["1000"])  # one thread waits for nobody
         self.assertEqual(self.waiting(GOMP_SPINCOUNT="123"), ("GOMP_SPINCOUNT=123", ["123"]))
         self.assertEqual(self.waiting(OMP_WAIT_POLICY="passive"), ("OMP_WAIT_POLICY=passive", ["0"]))
 

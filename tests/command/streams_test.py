@@ -38,7 +38,7 @@ class Streams(CommandTest):
 
     def test_a_run_ends_whole_whatever_its_streams_are(self):
         # More lines than a stream's buffer holds, of quick epochs.
-        write_mnist(self.root + "/little/mnist", 128, 32)
+        write_mnist(self.root + "/little/mnist", 16, 16)
         more = ("--data-dir", self.root + "/little", "--checkpoint-every", "80")
         self.train("plain", *more, epochs=80)
         expected = self.metrics("plain")
