@@ -9,8 +9,8 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/stopwatch.h"
 #include "data/seeds.h"
 #include "train/device.h"
 #include "train/network.h"
@@ -146,7 +146,7 @@ void measure_unitariness(const Config& config, int64_t iterations, std::vector<U
   const auto task = make_task(config, device);
   for (auto& cell : cells) {
     const auto name = cell.closed ? std::string("closed form") : fmt::format("s = {}", cell.rounds);
-    const auto start = std::chrono::steady_clock::now();
+    const base::Stopwatch stopwatch;
     torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
     const auto network = make_network(config);
     network->to(device);
@@ -169,7 +169,7 @@ void measure_unitariness(const Config& config, int64_t iterations, std::vector<U
       if (i >= iterations - tail) losses += loss.item<double>();
     }
     cell.loss = losses / static_cast<double>(tail);
-    cell.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    cell.seconds = stopwatch.seconds();
   }
 }
 

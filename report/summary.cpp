@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/statistics.h"
+
 namespace stiefel::report {
 
 namespace {
@@ -16,11 +18,8 @@ std::vector<double> present(const RunFolder& run, double Epoch::*value) {
   return values;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return kMissing;
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+double median_or_missing(const std::vector<double>& values) {
+  return values.empty() ? kMissing : base::median(values);
 }
 
 double greatest(const std::vector<double>& values) {
@@ -47,10 +46,10 @@ Summary summarise(const RunFolder& run) {
   // The last epoch's own, even where it is missing: an earlier value would hide that the run diverged.
   summary.last_test_error = last.test_error;
   summary.last_train_loss = last.train_loss;
-  summary.epoch_seconds = median(present(run, &Epoch::epoch_seconds));
+  summary.epoch_seconds = median_or_missing(present(run, &Epoch::epoch_seconds));
   if (std::isnan(summary.epoch_seconds) && last.epoch > 0) summary.epoch_seconds = last.seconds / last.epoch;
   summary.total_seconds = std::isnan(run.seconds) ? last.seconds : run.seconds;
-  summary.images_per_second = median(present(run, &Epoch::images_per_second));
+  summary.images_per_second = median_or_missing(present(run, &Epoch::images_per_second));
   summary.defect_max = greatest(present(run, &Epoch::defect_max));
   summary.skipped_steps = greatest(present(run, &Epoch::skipped_steps));
   return summary;

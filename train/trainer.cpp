@@ -8,7 +8,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <numeric>
@@ -16,6 +15,7 @@
 
 #include "base/files.h"
 #include "base/interrupt.h"
+#include "base/stopwatch.h"
 #include "clip.h"
 #include "data/seeds.h"
 #include "device.h"
@@ -32,12 +32,6 @@
 namespace stiefel::train {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// The network with its weights drawn by the seed and, for a constrained method, orthonormal where they go on
 /// the manifold.
@@ -197,7 +191,7 @@ at::Tensor Trainer::penalty() {
 void Trainer::train_epoch(Display& display) {
   model_->train();
   const auto steps = steps_per_epoch();
-  const auto start = Clock::now();
+  const base::Stopwatch stopwatch;
   const double before = progress_.epoch_seconds;
   const int64_t first = progress_.step;
   while (progress_.step < steps && base::InterruptGuard::signal() == 0) {
@@ -207,11 +201,11 @@ void Trainer::train_epoch(Display& display) {
     }
     ++progress_.step;
     ++progress_.total_steps;
-    progress_.epoch_seconds = before + seconds_since(start);
+    progress_.epoch_seconds = before + stopwatch.seconds();
     if (display.is_due()) {
       const auto done = static_cast<double>(progress_.step);
       const auto seen = static_cast<double>(config_.batch);
-      const double rate = static_cast<double>(progress_.step - first) / seconds_since(start);
+      const double rate = static_cast<double>(progress_.step - first) / stopwatch.seconds();
       const auto left = static_cast<double>((config_.epochs - progress_.epoch) * steps - progress_.step);
       display.update(
           progress_.epoch + 1, progress_.step, tally_.loss_sum.item<double>() / done,
@@ -221,7 +215,7 @@ void Trainer::train_epoch(Display& display) {
   }
   progress_.loss_sum = tally_.loss_sum.item<double>();  // waits for the device, so the time below is whole
   progress_.wrong = tally_.wrong.item<int64_t>();
-  progress_.epoch_seconds = before + seconds_since(start);
+  progress_.epoch_seconds = before + stopwatch.seconds();
 }
 
 int64_t Trainer::warm_up_steps() const {
@@ -237,7 +231,7 @@ std::vector<double> Trainer::time_steps(int64_t count) {
   std::vector<double> seconds;
   for (int64_t done = 0; done < count; done += block) {
     settle();
-    const auto start = Clock::now();
+    const base::Stopwatch stopwatch;
     const int64_t steps = std::min(block, count - done);
     for (int64_t i = 0; i < steps; ++i) {
       if (progress_.step == steps_per_epoch()) {
@@ -247,7 +241,7 @@ std::vector<double> Trainer::time_steps(int64_t count) {
       one_step(progress_.step++);
     }
     settle();
-    seconds.push_back(seconds_since(start) / static_cast<double>(steps));
+    seconds.push_back(stopwatch.seconds() / static_cast<double>(steps));
   }
   return seconds;
 }
@@ -349,7 +343,7 @@ Outcome Trainer::run() {
   display.begin(defects.empty() ? std::nullopt
                                 : std::optional<double>(*std::max_element(defects.begin(), defects.end())));
   const auto started = static_cast<double>(std::time(nullptr)) - progress_.seconds;
-  const auto begun = Clock::now();
+  const base::Stopwatch stopwatch;
   CheckpointPace pace(config_.checkpoint_every, 0);
   while (progress_.epoch < config_.epochs && !progress_.has_stalled(config_.patience)) {
     train_epoch(display);
@@ -362,7 +356,7 @@ Outcome Trainer::run() {
     const auto metrics = finish_epoch();
     progress_.history.push_back(metrics);
     display.finish_epoch(metrics);
-    const bool due = pace.due(progress_.epoch, seconds_since(begun)) || progress_.epoch == config_.epochs;
+    const bool due = pace.due(progress_.epoch, stopwatch.seconds()) || progress_.epoch == config_.epochs;
     const double error = metrics.deciding_error();
     // Where the best epoch decides nothing, it is only looked for among those that are written anyway.
     const bool best_matters = metrics.validation_error || config_.patience > 0;
@@ -374,9 +368,9 @@ Outcome Trainer::run() {
     write_metrics(folder_, progress_.history);
     if (config_.tensorboard) write_tensorboard(folder_, progress_.history, started);
     if (due || best || progress_.has_stalled(config_.patience)) {
-      const double now = seconds_since(begun);
+      const double now = stopwatch.seconds();
       checkpoint(best);
-      pace.wrote(now, seconds_since(begun));
+      pace.wrote(now, stopwatch.seconds());
     }
     write_record("running");
   }

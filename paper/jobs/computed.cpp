@@ -6,10 +6,9 @@
 
 namespace stiefel::paper {
 
-ComputedOrigin::ComputedOrigin() : started_(train::timestamp()), start_(std::chrono::steady_clock::now()) {}
+ComputedOrigin::ComputedOrigin() : started_(train::timestamp()) {}
 
 nlohmann::json ComputedOrigin::describe(int64_t seed, int64_t seeds) const {
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   return {{"commit", train::commit()},
           {"hardware", train::hardware_facts()},
           {"device", "cpu"},
@@ -17,7 +16,7 @@ nlohmann::json ComputedOrigin::describe(int64_t seed, int64_t seeds) const {
           {"libtorch", train::version_facts()["libtorch"]},
           {"seed", seed},
           {"seeds", seeds},
-          {"seconds", seconds},
+          {"seconds", stopwatch_.seconds()},
           {"date", started_}};
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <string>
 
+#include "base/stopwatch.h"
 #include "paper/experiment.h"
 
 /// What experiments that compute their cells themselves have in common.
@@ -22,7 +22,7 @@ class ComputedOrigin {
 
  private:
   std::string started_;
-  std::chrono::steady_clock::time_point start_;
+  base::Stopwatch stopwatch_;
 };
 
 /// Borne out where all cells that are tests pass.

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <torch/cuda.h>
 
-#include <chrono>
 #include <map>
 
 #include "base/interrupt.h"
+#include "base/stopwatch.h"
 #include "data/catalogue.h"
 #include "smoke_data.h"
 #include "train/device.h"
@@ -20,11 +20,6 @@ namespace {
 
 /// Enough images for a CPU to be at its pace; sequences, and a GPU, are with whole batches.
 constexpr int64_t kFewImages = 32;
-
-double now(const at::Device& device) {
-  if (device.is_cuda()) torch::cuda::synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// The seconds that an item takes, forward and backward.
 double seconds_per_item(const train::Config& config) {
@@ -47,10 +42,14 @@ double seconds_per_item(const train::Config& config) {
     }
     scores.to(at::kFloat).sum().backward();
   };
-  pass();  // in which libraries choose and allocate
-  const double start = now(device);
-  pass();
-  return (now(device) - start) / static_cast<double>(items);
+  const auto pass_and_wait = [&] {
+    pass();
+    if (device.is_cuda()) torch::cuda::synchronize();
+  };
+  pass_and_wait();  // in which libraries choose and allocate
+  const base::Stopwatch stopwatch;
+  pass_and_wait();
+  return stopwatch.seconds() / static_cast<double>(items);
 }
 
 /// Items that are trained and that are looked at in an epoch.

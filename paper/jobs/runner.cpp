@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <chrono>
 #include <cmath>
 #include <set>
 #include <stdexcept>
@@ -13,6 +12,7 @@
 #include "base/folder_lock.h"
 #include "base/interrupt.h"
 #include "base/printable.h"
+#include "base/stopwatch.h"
 #include "data/catalogue.h"
 #include "data/places.h"
 #include "runs/checkpoint.h"
@@ -200,13 +200,12 @@ Outcome run_jobs(std::vector<Job>& jobs, int64_t at_once, const fs::path& out, S
       say(fmt::format("{} ({}); {}", title, to_string(scale), to_string(time_left(jobs, at_once))));
       check_folder(job);
       const auto config = config_here(job, out, scale);
-      const auto start = std::chrono::steady_clock::now();
+      const base::Stopwatch stopwatch;
       outcome.signal =
           job.spec.unitariness ? measure_one(job, config, command) : train_one(job, config, command, say);
       if (outcome.signal != 0) return outcome;
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       if (std::exchange(job.state, Job::State::kDone) == Job::State::kMissing)
-        learn_time(jobs, job, took.count());
+        learn_time(jobs, job, stopwatch.seconds());
     } catch (const std::invalid_argument&) {
       throw;  // what was asked for is wrong, and would be for the others
     } catch (const std::exception& error) {
