@@ -2,7 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
+
+#include "runs/method_facts.h"
+#include "train/select_method.h"
+
 namespace stiefel::paper {
+
+using runs::PaperRole;
 
 Recipe image_recipe(const std::string& method, const std::string& data, const std::string& model) {
   Recipe recipe;
@@ -12,10 +19,8 @@ Recipe image_recipe(const std::string& method, const std::string& data, const st
   config.epochs = 200;
   // The paper names flips alone; these are the trainer's default.
   config.augment = "flip-crop";
-  config.optim = method;
-  if (method == "so" || method == "dso" || method == "srip") {
-    config.optim = "sgd";
-    config.penalty = method;
+  train::select_method(config, method);
+  if (config.has_penalty()) {
     // As in the code that Bansal et al. 2018 released for Wide ResNets (train_n.py): 0.01 at first, 1e-3,
     // 1e-4 and 1e-6 of that after 20, 50 and 70 epochs, none after 120.
     config.penalty_weight = 0.01;
@@ -26,12 +31,6 @@ Recipe image_recipe(const std::string& method, const std::string& data, const st
     // (docs/paper-notes.md).
     config.optim = "adamw";
     config.weight_decay = 0.5;  // times the rate, 1e-3 at first
-  } else if (method == "omdsm") {
-    config.optim = "sgd";
-    config.weights = "omdsm";
-  } else if (method == "dbn") {
-    config.optim = "sgd";
-    config.normalisation = "dbn";
   }
   // A stock optimiser given all parameters decays them all, biases and normalisation with them. Beside
   // orthonormal weights the released code decays only the matrices that are left.
@@ -39,19 +38,30 @@ Recipe image_recipe(const std::string& method, const std::string& data, const st
   return recipe;
 }
 
+namespace {
+
+std::vector<std::string> methods_with(std::initializer_list<PaperRole> roles) {
+  std::vector<std::string> all;
+  for (const auto role : roles) {
+    const auto names = runs::method_names(role);
+    all.insert(all.end(), names.begin(), names.end());
+  }
+  return all;
+}
+
+}  // namespace
+
 const std::vector<std::string>& all_methods() {
-  static const std::vector<std::string> all{"sgd",           "adam",       "so",         "dso", "srip",
-                                            "omdsm",         "dbn",        "polar",      "qr",  "wen-yin",
-                                            "cayley-closed", "cayley-sgd", "cayley-adam"};
+  static const auto all = methods_with({PaperRole::kBaseline, PaperRole::kRival, PaperRole::kProposed});
   return all;
 }
 
 const std::vector<std::string>& main_methods() {
-  static const std::vector<std::string> four{"sgd", "adam", "cayley-sgd", "cayley-adam"};
+  static const auto four = methods_with({PaperRole::kBaseline, PaperRole::kProposed});
   return four;
 }
 
-std::vector<std::string> rival_methods() { return {all_methods().begin() + 2, all_methods().end() - 2}; }
+std::vector<std::string> rival_methods() { return runs::method_names(PaperRole::kRival); }
 
 Recipe pixel_recipe(const std::string& method, int64_t units) {
   Recipe recipe;

@@ -2,16 +2,23 @@
 
 #include <algorithm>
 #include <functional>
-#include <initializer_list>
 #include <map>
+#include <vector>
+
+#include "runs/method_facts.h"
 
 namespace stiefel::report {
 
 namespace {
 
-/// What a run was, as far as it decides which settings count. What its config does not say is "".
+using runs::MethodFacts;
+using runs::MethodFamily;
+
+/// The settings of a run, as far as they decide which others have an effect. What its config does not state
+/// is
+/// "".
 struct Kind {
-  explicit Kind(const RunFolder& run) : run_(run) {}
+  explicit Kind(const RunFolder& run) : run_(run), method_(runs::find_method_facts((*this)["optim"])) {}
 
   std::string operator[](const std::string& key) const {
     const auto found = std::find_if(run_.settings.begin(), run_.settings.end(),
@@ -20,24 +27,27 @@ struct Kind {
   }
 
   /// Whether the setting has one of these values, or is not stated.
-  bool may_be(const std::string& key, std::initializer_list<const char*> values) const {
+  bool may_be(const std::string& key, const std::vector<std::string>& values) const {
     const auto value = (*this)[key];
     return value.empty() || std::find(values.begin(), values.end(), value) != values.end();
   }
 
   bool may_be_on_gpu() const { return run_.device.empty() || run_.device.rfind("cuda", 0) == 0; }
-  bool may_be_cayley() const { return may_be("optim", {"cayley-sgd", "cayley-adam"}); }
-  bool may_be_euclidean() const { return may_be("optim", {"sgd", "adam", "adamw"}); }
-  bool is_euclidean() const { return !(*this)["optim"].empty() && may_be_euclidean(); }
-  bool is_cayley() const { return !(*this)["optim"].empty() && may_be_cayley(); }
 
-  /// Whether an optimiser of that name trains all parameters, or those beside the orthonormal ones.
-  bool may_use(const char* optimiser) const {
-    return may_be("optim", {optimiser}) || (!is_euclidean() && may_be("rest", {optimiser}));
+  /// Whether the optimiser has a property, or is not stated or unknown.
+  template <class Property>
+  bool optimizer_may(Property property) const {
+    return method_ == nullptr || std::invoke(property, *method_);
+  }
+
+  /// Whether an optimiser of that name trains the parameters beside orthonormal ones.
+  bool rest_may_be(const char* optimizer) const {
+    return optimizer_may(&MethodFacts::is_constrained) && may_be("rest", {optimizer});
   }
 
  private:
   const RunFolder& run_;
+  const MethodFacts* method_;  // null where the optimiser is not stated or unknown
 };
 
 using Rule = std::function<bool(const Kind&)>;
@@ -45,10 +55,12 @@ using Rule = std::function<bool(const Kind&)>;
 bool is_image(const Kind& run) { return run.may_be("task", {"image"}); }
 bool reads_data(const Kind& run) { return run.may_be("task", {"image", "pixel"}); }
 bool drops(const Kind& run) { return run.may_be("schedule", {"multi-step"}); }
-bool cayley(const Kind& run) { return run.may_be_cayley(); }
-bool constrained(const Kind& run) { return !run.is_euclidean(); }
-bool retraction(const Kind& run) { return !run.is_euclidean() && !run.is_cayley(); }
-bool penalised(const Kind& run) { return run.may_be("penalty", {"so", "dso", "srip"}); }
+bool cayley(const Kind& run) {
+  return run.optimizer_may([](const MethodFacts& method) { return method.family == MethodFamily::kCayley; });
+}
+bool constrained(const Kind& run) { return run.optimizer_may(&MethodFacts::is_constrained); }
+bool retraction(const Kind& run) { return run.optimizer_may(&MethodFacts::is_retraction); }
+bool penalised(const Kind& run) { return run.may_be("penalty", runs::method_names(MethodFamily::kPenalty)); }
 bool on_gpu(const Kind& run) { return run.may_be_on_gpu(); }
 
 /// Settings that do something in some runs only. All others always do.
@@ -68,17 +80,14 @@ const std::map<std::string, Rule>& rules() {
       {"rest", constrained},
       {"momentum",
        [](const Kind& run) {
-         return run.may_use("sgd") || run.may_be("optim", {"cayley-sgd"}) || retraction(run);
+         return run.optimizer_may(&MethodFacts::uses_momentum) || run.rest_may_be("sgd");
        }},
-      {"nesterov", [](const Kind& run) { return run.may_use("sgd"); }},
+      {"nesterov", [](const Kind& run) { return run.may_be("optim", {"sgd"}) || run.rest_may_be("sgd"); }},
       {"beta1",
        [](const Kind& run) {
-         return run.may_use("adam") || run.may_be("optim", {"adamw", "cayley-adam"});
+         return run.optimizer_may(&MethodFacts::uses_betas) || run.rest_may_be("adam");
        }},
-      {"beta2",
-       [](const Kind& run) {
-         return run.may_be("optim", {"adam", "adamw", "cayley-adam"});
-       }},
+      {"beta2", [](const Kind& run) { return run.optimizer_may(&MethodFacts::uses_betas); }},
       {"drops", drops},
       {"drop-factor", drops},
       {"iterations", cayley},
@@ -93,7 +102,7 @@ const std::map<std::string, Rule>& rules() {
       {"group-size", [](const Kind& run) { return run.may_be("weights", {"omdsm"}); }},
       {"precision", on_gpu},
       {"graph", on_gpu},
-      {"step-precision", [](const Kind& run) { return run.may_be_on_gpu() && run.may_be_cayley(); }},
+      {"step-precision", [](const Kind& run) { return run.may_be_on_gpu() && cayley(run); }},
   };
   return all;
 }

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <map>
 
+#include "runs/method_facts.h"
+
 namespace stiefel::report {
 
 namespace {
@@ -170,18 +172,14 @@ std::string format_count(double value) {
 
 std::string display_name(const std::string& name) {
   static const std::map<std::string, std::string> names = {
-      {"sgd", "SGD"},
-      {"adam", "ADAM"},
-      {"adamw", "AdamW"},
-      {"cayley-sgd", "Cayley SGD"},
-      {"cayley-adam", "Cayley ADAM"},
+      // of data sets
       {"mnist", "MNIST"},
       {"fashion-mnist", "Fashion-MNIST"},
       {"cifar10", "CIFAR-10"},
       {"cifar100", "CIFAR-100"},
   };
   const auto found = names.find(name);
-  return found == names.end() ? name : found->second;
+  return found == names.end() ? runs::method_title(name) : found->second;
 }
 
 }  // namespace stiefel::report

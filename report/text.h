@@ -28,7 +28,8 @@ std::string format_seconds(double value);   // 7.12 s
 std::string format_duration(double value);  // 2 min 03 s
 std::string format_count(double value);     // 123,456
 
-/// The names people use: "cayley-sgd" is Cayley SGD, "fashion-mnist" Fashion-MNIST. Others stay as they are.
+/// The title of a method or a data set: "cayley-sgd" is Cayley SGD, "fashion-mnist" Fashion-MNIST. Other
+/// names stay as they are.
 std::string display_name(const std::string& name);
 
 }  // namespace stiefel::report

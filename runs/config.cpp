@@ -12,7 +12,7 @@
 #include "base/printable.h"
 #include "data/catalogue.h"
 #include "models/recurrent_net.h"
-#include "train/methods.h"
+#include "runs/method_facts.h"
 #include "train/penalty_schedule.h"
 #include "train/tasks/task.h"
 
@@ -108,8 +108,16 @@ void check_one_of(const std::string& value, const std::vector<std::string>& allo
         "'" + base::printable(value) + "'", fmt::format("one of {}", fmt::join(allowed, ", ")));
 }
 
+/// A choice of none, or of the methods of a family.
+void check_method(const std::string& value, const std::string& none, runs::MethodFamily family,
+                  const std::string& name) {
+  auto allowed = runs::method_names(family);
+  allowed.insert(allowed.begin(), none);
+  check_one_of(value, allowed, name);
+}
+
 /// The task, its network and what trains it.
-void resolve_task(Config& config, const Method& method) {
+void resolve_task(Config& config, const runs::MethodFacts& method) {
   check_one_of(config.task, task_names(), "task");
   const bool sequence = is_sequence_task(config.task);
   if (config.model == "auto") config.model = sequence ? "urnn-116" : "small";
@@ -127,19 +135,19 @@ void resolve_task(Config& config, const Method& method) {
     refuse(fmt::format("--model {} is for sequences; add --task pixel, copying or adding", config.model));
   }
   if (config.permuted && config.task != "pixel") refuse("--permuted has no meaning without --task pixel");
-  if (config.rms_scaled && !method.retraction) {
+  if (config.rms_scaled && !method.is_retraction()) {
     refuse(
         fmt::format("--rms-scaled has no meaning with --optim {}; it goes with a retraction (cayley-closed)",
                     config.optim));
   }
   if (!sequence) return;
   const bool plain = config.model[0] == 'r';
-  if (plain && method.constrained) {
+  if (plain && method.is_constrained()) {
     refuse(fmt::format(
         "--model {} is a plain network; train it with --optim adam or sgd, or choose urnn-N or ornn-N",
         config.model));
   }
-  if (!plain && !method.constrained) {
+  if (!plain && !method.is_constrained()) {
     refuse(fmt::format(
         "--optim {} does not keep the matrix of {} on the manifold; choose cayley-sgd, cayley-adam or a "
         "retraction, or the plain network rnn-N",
@@ -153,10 +161,10 @@ void resolve_task(Config& config, const Method& method) {
 }
 
 /// The soft constraints and the parametrisations, which go with Euclidean optimisers only.
-void resolve_constraints(const Config& config, const Method& method) {
-  check_one_of(config.penalty, {"none", "so", "dso", "srip"}, "penalty");
-  check_one_of(config.weights, {"plain", "omdsm", "matrix-exp", "cayley", "householder"}, "weights");
-  check_one_of(config.normalisation, {"batch", "dbn"}, "normalisation");
+void resolve_constraints(const Config& config, const runs::MethodFacts& method) {
+  check_method(config.penalty, "none", runs::MethodFamily::kPenalty, "penalty");
+  check_method(config.weights, "plain", runs::MethodFamily::kParametrisation, "weights");
+  check_method(config.normalisation, "batch", runs::MethodFamily::kNormalisation, "normalisation");
   check_within(config.srip_rounds, 1, 1000, "srip-rounds");
   check_within(config.group_size, 0, 1000000, "group-size");
   const auto refuse = [](const std::string& what, const std::string& why) {
@@ -164,7 +172,7 @@ void resolve_constraints(const Config& config, const Method& method) {
   };
   if (config.has_penalty()) {
     const auto what = fmt::format("--penalty {}", config.penalty);
-    if (method.constrained)
+    if (method.is_constrained())
       refuse(what,
              fmt::format("has no meaning with --optim {}, whose weights are orthonormal", config.optim));
     if (config.is_parametrised())
@@ -176,7 +184,7 @@ void resolve_constraints(const Config& config, const Method& method) {
     refuse(config.penalty_weight ? "--penalty-weight" : "--penalty-schedule",
            "has no meaning without --penalty so, dso or srip");
   }
-  if (config.is_parametrised() && method.constrained) {
+  if (config.is_parametrised() && method.is_constrained()) {
     refuse(fmt::format("--weights {}", config.weights),
            fmt::format(
                "has no meaning with --optim {}, which keeps the weights orthonormal itself; use sgd or adam",
@@ -188,7 +196,7 @@ void resolve_constraints(const Config& config, const Method& method) {
 
 /// What runs where and in which numbers. `device` and `precision` stay auto: what they mean is decided where
 /// a run starts or goes on, so that a run can go on on another machine.
-void resolve_device(Config& config, const Method& method) {
+void resolve_device(Config& config, const runs::MethodFacts& method) {
   check_one_of(config.device, {"auto", "cpu", "cuda"}, "device");
   check_one_of(config.precision, {"auto", "fp32", "tf32", "bf16"}, "precision");
   check_one_of(config.step_precision, {"auto", "full", "mixed"}, "step-precision");
@@ -207,7 +215,7 @@ void resolve_device(Config& config, const Method& method) {
       refuse(fmt::format("in which --normalisation {} cannot be computed; use tf32 or fp32",
                          config.normalisation));
   }
-  const bool cayley = method.name == "cayley-sgd" || method.name == "cayley-adam";
+  const bool cayley = method.family == runs::MethodFamily::kCayley;
   if (config.step_precision == "mixed" && !cayley) {
     throw std::invalid_argument(fmt::format(
         "--step-precision mixed has no meaning with --optim {}; it is cayley-sgd's and cayley-adam's",
@@ -248,7 +256,7 @@ std::string Config::task_name() const {
 
 std::string Config::method_name() const {
   auto name = optim;
-  if (find_method(optim).retraction && momentum.value_or(0) > 0) name += "+m";
+  if (runs::optimizer_facts(optim).is_retraction() && momentum.value_or(0) > 0) name += "+m";
   if (has_penalty()) name += "+" + penalty;
   if (is_parametrised()) name += "+" + weights;
   if (normalisation != "batch") name += "+" + normalisation;
@@ -257,7 +265,7 @@ std::string Config::method_name() const {
 
 void Config::resolve() {
   data::facts_of(data);
-  const Method& method = find_method(optim);
+  const runs::MethodFacts& method = runs::optimizer_facts(optim);
   resolve_task(*this, method);
   const bool sequence = is_sequence_task(task);
   check_within(epochs, 1, 1000000, "epochs");
@@ -265,17 +273,17 @@ void Config::resolve() {
   check(seed >= 0, "seed", write(seed), "0 or more");
   if (!lr) lr = sequence ? method.sequence_lr : method.lr;
   check_within(*lr, kNotNegative, "lr");
-  if (method.constrained) {
-    const double of_sequence = task == "pixel" ? method.pixel_lr_manifold : method.memory_lr_manifold;
+  if (method.is_constrained()) {
+    const double of_sequence = task == "pixel" ? method.pixel_lr_manifold : method.synthetic_lr_manifold;
     if (!lr_manifold) lr_manifold = sequence ? of_sequence : method.lr_manifold;
     check_within(*lr_manifold, kNotNegative, "lr-manifold");
   } else if (lr_manifold) {
     throw std::invalid_argument(
         fmt::format("--lr-manifold has no meaning with --optim {}: it has no orthonormal weights", optim));
   }
-  if (!momentum && !method.retraction) momentum = 0.9;
+  if (!momentum && !method.is_retraction()) momentum = 0.9;
   if (momentum) check_within(*momentum, kBelowOne, "momentum");
-  if (!weight_decay) weight_decay = sequence ? 0 : optim == "adamw" ? 0.01 : 5e-4;
+  if (!weight_decay) weight_decay = sequence ? 0 : method.weight_decay;
   check_within(*weight_decay, kNotNegative, "weight-decay");
   check_within(beta1, kBelowOne, "beta1");
   if (!beta2) beta2 = method.beta2;

@@ -1,12 +1,11 @@
 #include "methods.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <stiefel/optim/cayley_adam.h>
 #include <stiefel/optim/cayley_sgd.h>
 #include <stiefel/optim/retraction_sgd.h>
 
-#include <stdexcept>
+#include <algorithm>
+#include <map>
 
 #include "device_adam.h"
 #include "device_rmsprop.h"
@@ -21,6 +20,7 @@ using torch::optim::Optimizer;
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
 using Groups = std::vector<OptimizerParamGroup>;
+using Maker = std::function<Optimisers(const ParameterSplit&, const Config&)>;
 
 /// Euclidean parameters in two groups: matrices, which decay, and biases and normalisation, which do where it
 /// is asked for. Groups without parameters are left out.
@@ -111,57 +111,54 @@ Optimisers make_cayley_adam(const ParameterSplit& split, const Config& config) {
 
 /// Descent by a retraction, bare as in the paper's comparison unless a momentum is given.
 template <class Retraction>
-Method retraction(std::string name, Retraction policy = {}) {
-  return {std::move(name),
-          0.01,
-          0.2,
-          0.999,
-          1e-3,
-          1e-5,
-          1e-3,
-          true,
-          true,
-          [policy](const ParameterSplit& split, const Config& config) {
-            const auto options = RetractionSGDOptions<Retraction>(*config.lr_manifold)
-                                     .momentum(config.momentum.value_or(0))
-                                     .retraction(policy);
-            Optimisers result;
-            if (config.rms_scaled) result.push_back(std::make_unique<RmsScaling>(split.manifold));
-            result.push_back(std::make_unique<RetractionSGD<Retraction>>(split.manifold, options));
-            result.push_back(rest(split.euclidean, config));
-            return result;
-          }};
+Maker by_retraction(Retraction policy = {}) {
+  return [policy](const ParameterSplit& split, const Config& config) {
+    const auto options = RetractionSGDOptions<Retraction>(*config.lr_manifold)
+                             .momentum(config.momentum.value_or(0))
+                             .retraction(policy);
+    Optimisers result;
+    if (config.rms_scaled) result.push_back(std::make_unique<RmsScaling>(split.manifold));
+    result.push_back(std::make_unique<RetractionSGD<Retraction>>(split.manifold, options));
+    result.push_back(rest(split.euclidean, config));
+    return result;
+  };
+}
+
+std::map<std::string, Maker> makers() {
+  return {
+      {"sgd", alone<sgd>},
+      {"adam", alone<adam>},
+      {"adamw", alone<adamw>},
+      {"cayley-sgd", make_cayley_sgd},
+      {"cayley-adam", make_cayley_adam},
+      {"polar", by_retraction<Polar>()},
+      {"polar-ns", by_retraction<Polar>({Polar::By::kNewtonSchulz})},
+      {"qr", by_retraction<Qr>()},
+      {"cholesky-qr", by_retraction<Qr>({Qr::By::kCholesky})},
+      {"wen-yin", by_retraction<WenYin>()},
+      {"cayley-closed", by_retraction<CayleyClosed>()},
+      {"cayley-exact", by_retraction<CayleyExact>()},
+  };
 }
 
 }  // namespace
 
 const std::vector<Method>& methods() {
-  static const std::vector<Method> all{
-      // name, rate, rate on the manifold, β₂, the three rates for sequences, constrained, a retraction, maker
-      {"sgd", 0.1, 0, 0.999, 0.1, 0, 0, false, false, alone<sgd>},
-      {"adam", 0.001, 0, 0.999, 0.001, 0, 0, false, false, alone<adam>},
-      {"adamw", 0.001, 0, 0.999, 0.001, 0, 0, false, false, alone<adamw>},
-      {"cayley-sgd", 0.01, 0.2, 0.99, 0.001, 1e-5, 1e-3, true, false, make_cayley_sgd},
-      {"cayley-adam", 0.01, 0.4, 0.99, 0.001, 0.01, 0.01, true, false, make_cayley_adam},
-      retraction<Polar>("polar"),
-      retraction<Polar>("polar-ns", {Polar::By::kNewtonSchulz}),
-      retraction<Qr>("qr"),
-      retraction<Qr>("cholesky-qr", {Qr::By::kCholesky}),
-      retraction<WenYin>("wen-yin"),
-      retraction<CayleyClosed>("cayley-closed"),
-      retraction<CayleyExact>("cayley-exact"),
-  };
+  static const std::vector<Method> all = [] {
+    std::vector<Method> result;
+    const auto known = makers();
+    for (const auto& facts : runs::method_facts()) {
+      if (facts.is_optimizer()) result.push_back({facts, known.at(facts.name)});
+    }
+    return result;
+  }();
   return all;
 }
 
 const Method& find_method(const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& method : methods()) {
-    if (method.name == name) return method;
-    names.push_back(method.name);
-  }
-  throw std::invalid_argument(
-      fmt::format("--optim is '{}'; it must be one of {}", name, fmt::join(names, ", ")));
+  const auto& facts = runs::optimizer_facts(name);
+  return *std::find_if(methods().begin(), methods().end(),
+                       [&](const Method& method) { return &method.facts == &facts; });
 }
 
 int64_t skipped_steps(const Optimisers& optimisers) {

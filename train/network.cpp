@@ -32,7 +32,7 @@ std::shared_ptr<models::Network> make_network(const Config& config) {
 
 ParameterSplit split_for(const models::Network& network, const Config& config) {
   auto split = network.split();
-  if (find_method(config.optim).constrained) return split;
+  if (find_method(config.optim).facts.is_constrained()) return split;
   split.euclidean = network.parameters();
   split.manifold.clear();
   split.manifold_names.clear();

@@ -8,7 +8,7 @@
 namespace stiefel::train {
 
 bool constrains_weights(const Config& config) {
-  return find_method(config.optim).constrained || config.is_parametrised() || config.has_penalty();
+  return find_method(config.optim).facts.is_constrained() || config.is_parametrised() || config.has_penalty();
 }
 
 std::vector<ConstrainedWeight> measure_orthonormality(const models::Network& model, const Config& config) {

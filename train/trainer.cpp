@@ -38,7 +38,7 @@ namespace {
 std::shared_ptr<models::Network> build_model(const Config& config, const torch::Device& device) {
   torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
   auto model = make_network(config);
-  if (find_method(config.optim).constrained) model->place_on_manifold();
+  if (find_method(config.optim).facts.is_constrained()) model->place_on_manifold();
   model->to(device);
   const torch::NoGradGuard no_grad;
   const auto format = config.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;

@@ -349,6 +349,13 @@ TEST_F(Report, SettingsWithoutEffectAreNoDifferences) {
   EXPECT_EQ(differences({of("sgd", {{"q", "0.5"}, {"srip-rounds", "2"}, {"group-size", "0"}}),
                          of("sgd", {{"q", "0.9"}, {"srip-rounds", "3"}, {"group-size", "0"}})}),
             "");
+  EXPECT_EQ(differences({of("qr", {{"momentum", "0.9"}, {"q", "0.5"}, {"rms-scaled", "false"}}),
+                         of("qr", {{"momentum", "0.5"}, {"q", "0.9"}, {"rms-scaled", "true"}})}),
+            "momentum rms-scaled ");
+  // An optimiser that is not in the table may take every option.
+  EXPECT_EQ(differences({of("later", {{"q", "0.5"}, {"beta2", "0.9"}}),
+                         of("later", {{"q", "0.9"}, {"beta2", "0.99"}})}),
+            "q beta2 ");
 }
 
 TEST_F(Report, OneSeedOfEachMethodIsNoVerdict) {

@@ -15,6 +15,7 @@
 #include "train/orthonormality.h"
 #include "train/penalty_schedule.h"
 #include "train/precision.h"
+#include "train/select_method.h"
 #include "train/step_graph.h"
 #include "train/tasks/epoch_table.h"
 
@@ -310,10 +311,10 @@ TEST(PenaltySchedule, ChangesAtItsEpochs) {
 TEST(Methods, EveryConstrainedOneKeepsItsWeightsOrthonormalAndMovesThem) {
   for (const auto& method : methods()) {
     for (const bool momentum : {false, true}) {
-      if (!method.constrained || (momentum && !method.retraction)) continue;
+      if (!method.facts.is_constrained() || (momentum && !method.facts.is_retraction())) continue;
       torch::manual_seed(3);
       Config config;
-      config.optim = method.name;
+      config.optim = method.facts.name;
       if (momentum) config.momentum = 0.9;
       config.resolve();
       const auto model = stiefel::models::make_classifier("small", {1, 10, 0});
@@ -338,10 +339,29 @@ TEST(Methods, EveryConstrainedOneKeepsItsWeightsOrthonormalAndMovesThem) {
         const auto* kept = dynamic_cast<const stiefel::MomentumParamState*>(entry.second.get());
         buffers += kept != nullptr && kept->momentum_buffer.defined();
       }
-      if (method.retraction) {
+      if (method.facts.is_retraction()) {
         EXPECT_EQ(buffers, momentum ? split.manifold.size() : 0u) << what;
       }
     }
+  }
+}
+
+TEST(Methods, AConfigThatSelectsOneIsNamedForIt) {
+  const auto selected = [](const std::string& name) {
+    Config config;
+    select_method(config, name);
+    if (config.has_penalty()) config.penalty_weight = 1;
+    config.resolve();
+    return config.method_name();
+  };
+  for (const auto& facts : stiefel::runs::method_facts()) {
+    EXPECT_EQ(selected(facts.name), facts.is_optimizer() ? facts.name : "sgd+" + facts.name);
+    if (facts.is_retraction()) {
+      EXPECT_EQ(selected(facts.name + "+m"), facts.name + "+m");
+    }
+  }
+  for (const char* bad : {"sgd+m", "so+m", "no such", "+m", ""}) {
+    EXPECT_THROW(selected(bad), std::invalid_argument) << bad;
   }
 }
 
