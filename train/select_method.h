@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "config.h"
+#include "runs/config.h"
 
 namespace stiefel::train {
 

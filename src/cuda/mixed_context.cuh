@@ -1,9 +1,9 @@
 #pragma once
 
 #include "half_matrix.cuh"
-#include "mixed_layout.h"
+#include "mixed_plan.h"
 
-/// What the kernels of the mixed step share.
+/// What the kernels of the mixed step share: where the buffers are, and the units of what they hold.
 namespace stiefel::cuda {
 
 // Everything that is stored as halves is scaled by powers of two, so that nothing overflows and nothing that
@@ -18,20 +18,20 @@ struct Context {
   char* workspace;
   Matrix* matrices;
   State* states;
-  float4* rows;   // of each row: ‖x‖², ‖g‖², ‖m‖², 1/scale of its M₁
-  float* thin;    // of each thin tile: ‖M₁‖²
-  float4* pairs;  // of each pair of small tiles: ‖E‖², ‖Ω‖², ‖Z‖²
-  float* slabs;
+  RowSums* rows;     // per row
+  float* thin;       // per thin tile: ‖M₁‖², scaled as M₁ is
+  PairNorms* pairs;  // per pair of small tiles
+  float* slabs;      // partial sums of products over the long dimension: Partials
 
   __device__ __half* halves(int64_t offset) const { return reinterpret_cast<__half*>(workspace + offset); }
   __device__ float* floats(int64_t offset) const { return reinterpret_cast<float*>(workspace + offset); }
 
   /// As operands: a piece of x or m, and a p×p matrix.
   __device__ Operand piece(const Layout& l, int which) const {
-    return {halves(l.halves[which]), l.side / kDepth, l.ld / kDepth};
+    return {halves(l.pieces[which]), l.side / kBlockSide, l.ld / kBlockSide};
   }
   __device__ Operand square(const Layout& l, int64_t offset) const {
-    return {halves(offset), l.side / kDepth, l.side / kDepth};
+    return {halves(offset), l.side / kBlockSide, l.side / kBlockSide};
   }
 };
 
@@ -43,7 +43,7 @@ __device__ inline float power_below(float value) {
 
 /// All threads of a block wait for each other.
 struct WholeBlock {
-  static __device__ void meet() { __syncthreads(); }
+  static __device__ void sync() { __syncthreads(); }
   static __device__ int threads() { return blockDim.x; }
 };
 
@@ -58,13 +58,13 @@ __device__ void sum_over_block(Number& a, Number& b, Number& c) {
     b += __shfl_xor_sync(~0u, b, d);
     c += __shfl_xor_sync(~0u, c, d);
   }
-  Group::meet();
+  Group::sync();
   if (threadIdx.x % 32 == 0) {
     parts[0][threadIdx.x / 32] = a;
     parts[1][threadIdx.x / 32] = b;
     parts[2][threadIdx.x / 32] = c;
   }
-  Group::meet();
+  Group::sync();
   a = b = c = 0;
   for (int w = 0; w < Group::threads() / 32; ++w) {
     a += parts[0][w];
@@ -74,11 +74,11 @@ __device__ void sum_over_block(Number& a, Number& b, Number& c) {
 }
 
 /// ‖M₁‖² of a matrix, as if M₁ were not scaled. All threads of the block must call it.
-__device__ inline double momentum_squared(const Context& c, const Layout& l, const State& state) {
+__device__ inline double momentum_squared(const Context& c, const Layout& l, const Decision& decision) {
   double length = 0, zero = 0, none = 0;
-  for (int i = threadIdx.x; i < l.thins; i += blockDim.x) length += c.thin[l.thin + i];
+  for (int i = threadIdx.x; i < l.thin_count; i += blockDim.x) length += c.thin[l.first_thin + i];
   sum_over_block(length, zero, none);
-  return length / (static_cast<double>(state.m_scale) * state.m_scale);
+  return length / (static_cast<double>(decision.m_scale) * decision.m_scale);
 }
 
 /// μ, a power of two at or above ‖M₁‖: in units of it every entry of the p×p matrices is at most 1.

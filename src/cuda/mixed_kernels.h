@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "mixed_layout.h"
+#include "mixed_step.h"
 
 /// The eleven launches of a mixed step on its matrices, in the order in which they run (multiply_pieces
 /// twice); mixed_step.cu says what each computes.
@@ -10,32 +10,27 @@ namespace stiefel::cuda {
 
 struct Context;
 
-/// A list in device memory, one entry a block.
+/// A list in device memory, one entry per block.
 template <class Entry>
-struct Blocks {
+struct DeviceList {
   const Entry* entries;
   int count;
 };
 
-/// One row of a matrix.
-struct RowPlace {
-  int matrix;
-  int row;
-};
-
-void split_rows(const Context& c, Blocks<RowPlace> rows, const Recipe& recipe, size_t widest,
+void split_rows(const Context& c, DeviceList<RowIndex> rows, const Recipe& recipe, size_t widest,
                 cudaStream_t stream);
-void multiply_pieces(const Context& c, Blocks<Product> products, cudaStream_t stream);
-void find_normal_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream);
+void multiply_pieces(const Context& c, DeviceList<Product> products, cudaStream_t stream);
+void find_normal_part(const Context& c, DeviceList<TileIndex> pairs, cudaStream_t stream);
 void decide_moves(const Context& c, int matrices, const Recipe& recipe, cudaStream_t stream);
-void project(const Context& c, Blocks<Place> tiles, const Recipe& recipe, cudaStream_t stream);
-void find_tangent_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream);
-void find_gram_outside(const Context& c, Blocks<Place> pairs, const Recipe& recipe, cudaStream_t stream);
-void multiply_coefficients(const Context& c, Blocks<Place> squares, cudaStream_t stream);
-void finish_coefficients(const Context& c, Blocks<Place> pairs, cudaStream_t stream);
-void move(const Context& c, Blocks<Place> tiles, cudaStream_t stream);
+void project(const Context& c, DeviceList<TileIndex> tiles, const Recipe& recipe, cudaStream_t stream);
+void find_tangent_part(const Context& c, DeviceList<TileIndex> pairs, cudaStream_t stream);
+void find_gram_outside(const Context& c, DeviceList<TileIndex> pairs, const Recipe& recipe,
+                       cudaStream_t stream);
+void multiply_coefficients(const Context& c, DeviceList<TileIndex> squares, cudaStream_t stream);
+void finish_coefficients(const Context& c, DeviceList<TileIndex> pairs, cudaStream_t stream);
+void move(const Context& c, DeviceList<TileIndex> tiles, cudaStream_t stream);
 
-/// Lets the kernels of each file have the shared memory that they ask for. Once a device, before the first
+/// Lets the kernels of each file use the shared memory that they need. Once per device, before the first
 /// launch.
 cudaError_t allow_split_rows();
 cudaError_t allow_gram_products();

@@ -8,34 +8,34 @@ namespace stiefel::cuda {
 namespace {
 
 __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
-    move_points(Context c, const Place* places) {
-  const Place place = places[blockIdx.x];
-  const Layout& l = c.layouts[place.matrix];
-  const Matrix a = c.matrices[place.matrix];
-  const State state = c.states[place.matrix];
-  if (state.kept) return;
-  const int rows = place.row * kBlock, columns = (place.column + ThinTile::team()) * kBlock,
-            across = l.ld / kDepth;
+    move_points(Context c, const TileIndex* indices) {
+  const TileIndex index = indices[blockIdx.x];
+  const Layout& l = c.layouts[index.matrix];
+  const Matrix a = c.matrices[index.matrix];
+  const State state = c.states[index.matrix];
+  if (state.decision.frozen) return;
+  const int rows = index.row * kTileSide, columns = (index.column + ThinTile::team()) * kTileSide,
+            across = l.ld / kBlockSide;
   const Window of_x(a.x, a.x_row, a.x_column, rows, columns, l);
   ThinTile tile;
   if (ThinTile::is_producer()) {
     if (threadIdx.x % 32 == 0)
-      tile.produce({{{c.square(l, l.f), place.row * (kBlock / kDepth)}},
+      tile.produce({{{c.square(l, l.f), index.row * (kTileSide / kBlockSide)}},
                     c.piece(l, kH1),
-                    place.column * (kBlock / kDepth),
+                    index.column * (kTileSide / kBlockSide),
                     0,
-                    2 * l.side / kDepth,
-                    l.side / kDepth,
-                    (l.c - l.f) / 2,
-                    (l.halves[kM1] - l.halves[kH1]) / 2});
+                    2 * l.side / kBlockSide,
+                    l.side / kBlockSide,
+                    halves_between(l.f, l.c),
+                    halves_between(l.pieces[kH1], l.pieces[kM1])});
     return;
   }
   of_x.prefetch();
   tile.clear();
-  tile.consume(2 * l.side / kDepth);
+  tile.consume(2 * l.side / kBlockSide);
   float* staged = stage(tile);
-  const float back = 1 / (state.f_scale * kXScale), along = state.tau / state.m_scale;
-  const __half* m1 = c.halves(l.halves[kM1]);
+  const float back = 1 / (state.size.f_scale * kXScale), along = state.size.tau / state.decision.m_scale;
+  const __half* m1 = c.halves(l.pieces[kM1]);
   const auto by = [&](float sum, float m) { return sum * back + along * m; };
   const auto quad_by = [&](int i, int j, const float4& m) {
     const float4 sum = quad(staged + i * kStagedLd + j);
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
       float4 x[kQuadsAtOnce], m[kQuadsAtOnce];
       for_each_quad(of_x, base, [&](int u, int i, int j) {
         x[u] = quad(of_x.at(i, j));
-        m[u] = quad(m1 + place_of(rows + i, columns + j, across));
+        m[u] = quad(m1 + swizzled_index(rows + i, columns + j, across));
       });
       for_each_quad(of_x, base, [&](int u, int i, int j) {
         const float4 d = quad_by(i, j, m[u]);
@@ -54,12 +54,13 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
       });
     }
   } else {
-    for (int at = ThinTile::thread() * 4; at < of_x.rows * kBlock; at += kTeamThreads * 4) {
-      const int i = at / kBlock, j = at % kBlock;
+    for (int at = ThinTile::thread() * 4; at < of_x.rows * kTileSide; at += kTeamThreads * 4) {
+      const int i = at / kTileSide, j = at % kTileSide;
       if (columns + j >= l.ld) continue;
-      quad(staged + i * kStagedLd + j) = quad_by(i, j, quad(m1 + place_of(rows + i, columns + j, across)));
+      quad(staged + i * kStagedLd + j) =
+          quad_by(i, j, quad(m1 + swizzled_index(rows + i, columns + j, across)));
     }
-    ThinTile::meet();
+    ThinTile::sync();
     for (int first = 0; first < singles_of(of_x); first += kTeamThreads * kSinglesAtOnce) {
       float x[kSinglesAtOnce];
       for_each_single(of_x, first, [&](int u, int i, int j) { x[u] = *of_x.at(i, j); });
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
 
 cudaError_t allow_move() { return allow_shared(move_points, ThinTile::kSharedBytes); }
 
-void move(const Context& c, Blocks<Place> tiles, cudaStream_t stream) {
+void move(const Context& c, DeviceList<TileIndex> tiles, cudaStream_t stream) {
   move_points<<<tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream>>>(c,
                                                                                                tiles.entries);
 }

@@ -7,17 +7,17 @@ namespace stiefel::cuda {
 
 namespace {
 
-/// ‖G‖² and ‖M‖² of a matrix, the same in every block that asks: all have kPairThreads threads, which add up
-/// in one order.
+/// ‖G‖² and ‖M‖² of a matrix, the same in every block that computes them: all have kPairThreads threads,
+/// which add up in one order.
 struct Lengths {
   double g2 = 0, m2 = 0;
 
   __device__ Lengths(const Context& c, const Layout& l) {
     double none = 0;
     for (int i = threadIdx.x; i < l.p; i += kPairThreads) {
-      const float4 row = c.rows[l.row + i];
-      g2 += row.y;
-      m2 += row.z;
+      const RowSums row = c.rows[l.first_row + i];
+      g2 += row.g2;
+      m2 += row.m2;
     }
     sum_over_block(g2, m2, none);
   }
@@ -30,18 +30,18 @@ struct Lengths {
   }
 };
 
-__device__ void count(int64_t* counter) {
+__device__ void increment(int64_t* counter) {
   if (counter != nullptr) atomicAdd(reinterpret_cast<unsigned long long*>(counter), 1ull);
 }
 
-/// A block per matrix: whether it moves, its momentum's scale and Cayley ADAM's numbers.
-__global__ void __launch_bounds__(kPairThreads) decide(Context c, Recipe recipe) {
+/// A block per matrix: its Decision, and Cayley ADAM's v and k.
+__global__ void __launch_bounds__(kPairThreads) update_matrix_state(Context c, Recipe recipe) {
   const int matrix = blockIdx.x;
   const Layout& l = c.layouts[matrix];
   const Lengths lengths(c, l);
   double e2 = 0, zero = 0, none = 0;
-  const int tiles = l.side / kSmall;
-  for (int i = threadIdx.x; i < tiles * (tiles + 1) / 2; i += kPairThreads) e2 += c.pairs[l.pair + i].x;
+  const int tiles = l.side / kSmallSide;
+  for (int i = threadIdx.x; i < lower_count(tiles); i += kPairThreads) e2 += c.pairs[l.first_pair + i].e2;
   sum_over_block(e2, zero, none);
   if (threadIdx.x != 0) return;
 
@@ -49,16 +49,16 @@ __global__ void __launch_bounds__(kPairThreads) decide(Context c, Recipe recipe)
   // is too far off the manifold for the step to draw it in. Both comparisons are false for NaN.
   const bool sound = lengths.g2 <= 3.4e30 && lengths.m2 <= 3.4e30;
   const bool near = e2 <= recipe.farthest * recipe.farthest;
-  State& state = c.states[matrix];
-  state.kept = !(sound && near);
+  Decision& state = c.states[matrix].decision;
+  state.frozen = !(sound && near);
   state.m_scale = lengths.scale(l);
   state.r = 1;
-  if (state.kept) count(recipe.skipped);
-  if (!near) count(recipe.off_manifold);
+  if (state.frozen) increment(recipe.skipped);
+  if (!near) increment(recipe.off_manifold);
   if (!recipe.adam) return;
   const Matrix& a = c.matrices[matrix];
   double v = *a.v, k = *a.k;
-  if (!state.kept) {
+  if (!state.frozen) {
     v = recipe.beta2 * v + (1 - recipe.beta2) * lengths.g2;  // v ← β₂v + (1 − β₂)‖G‖²_F
     k += 1;
     *a.v = v;
@@ -69,11 +69,11 @@ __global__ void __launch_bounds__(kPairThreads) decide(Context c, Recipe recipe)
   state.r = (1 - pow(recipe.beta1, counted)) * sqrt(v / (1 - pow(recipe.beta2, counted)) + recipe.eps);
 }
 
-__global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* places) {
+__global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const TileIndex* indices) {
   __shared__ Mirror mirror;
-  const Place place = places[blockIdx.x];
-  const Layout& l = c.layouts[place.matrix];
-  const int rows = place.row * kSmall, columns = place.column * kSmall;
+  const TileIndex index = indices[blockIdx.x];
+  const Layout& l = c.layouts[index.matrix];
+  const int rows = index.row * kSmallSide, columns = index.column * kSmallSide;
   Entries s, across, e, rest, rest_across;
   gather(s, c, l, l.first_overlap, rows, columns);
   gather(across, c, l, l.first_overlap, columns, rows);
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* 
 #pragma unroll
     for (int k = 0; k < kEntries; ++k) {
       const int row = first + Mine::row(k);
-      values[k] = row < l.p ? values[k] * c.rows[l.row + row].w : 0;
+      values[k] = row < l.p ? values[k] * c.rows[l.first_row + row].inverse_scale : 0;
     }
   };
   unscale(s, rows);
@@ -99,16 +99,18 @@ __global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* 
 #pragma unroll
   for (int k = 0; k < kEntries; ++k) {
     const int row = rows + Mine::row(k), column = columns + Mine::column();
+    // Sums beyond p are not numbers to rely on: rows p and up of H₂ are never written (split_rows.cu), and
+    // blocks that do not exist are never loaded (tensor_tile.cuh). Nothing but this selection keeps them out.
     const bool inside = row < l.p && column < l.p;
     s[k] = inside ? 0.5f * (s[k] + across[k]) * (scale / kXScale) : 0;
     e[k] = inside ? (e[k] + (rest[k] + rest_across[k]) / kRestScale) / (kXScale * kXScale) : 0;
     // A sum of squares: tensor cores truncate as they add up to 1.
-    if (row == column && inside) e[k] = c.rows[l.row + row].x - 1;
+    if (row == column && inside) e[k] = c.rows[l.first_row + row].x2 - 1;
     e2 += e[k] * e[k];
   }
   store(c.halves(l.sigma), l, rows, columns, s);
   store(c.floats(l.e), l, rows, columns, e);
-  const bool apart = place.row != place.column;
+  const bool apart = index.row != index.column;
   if (apart) {
     mirror.exchange(s);
     mirror.exchange(e);
@@ -118,20 +120,19 @@ __global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* 
   float zero = 0, nothing = 0;
   sum_over_block(e2, zero, nothing);
   if (threadIdx.x != 0) return;
-  c.pairs[l.pair + place.row * (place.row + 1) / 2 + place.column] =
-      make_float4(apart ? 2 * e2 : e2, 0, 0, 0);
+  c.pairs[l.first_pair + lower_index(index.row, index.column)] = {apart ? 2 * e2 : e2, 0, 0, 0};
 }
 
 }  // namespace
 
 #ifdef __CUDACC__  // elsewhere a test runs the kernels themselves (tests/cuda_on_cpu)
 
-void find_normal_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream) {
-  find<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
+void find_normal_part(const Context& c, DeviceList<TileIndex> pairs, cudaStream_t stream) {
+  normal_part<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
 }
 
 void decide_moves(const Context& c, int matrices, const Recipe& recipe, cudaStream_t stream) {
-  decide<<<matrices, kPairThreads, 0, stream>>>(c, recipe);
+  update_matrix_state<<<matrices, kPairThreads, 0, stream>>>(c, recipe);
 }
 
 #endif

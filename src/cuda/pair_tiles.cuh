@@ -6,13 +6,13 @@
 namespace stiefel::cuda {
 
 constexpr int kPairThreads = 256;
-constexpr int kAcross = kPairThreads / kSmall;  // rows that the threads cover at once
-constexpr int kEntries = kSmall / kAcross;      // entries that a thread has
+constexpr int kAcross = kPairThreads / kSmallSide;  // rows that the threads cover at once
+constexpr int kEntries = kSmallSide / kAcross;      // entries that a thread has
 
 /// A thread's entries of a small tile: (row(e), column()), lanes side by side in the column.
 struct Mine {
-  static __device__ int column() { return threadIdx.x % kSmall; }
-  static __device__ int row(int e) { return threadIdx.x / kSmall + e * kAcross; }
+  static __device__ int column() { return threadIdx.x % kSmallSide; }
+  static __device__ int row(int e) { return threadIdx.x / kSmallSide + e * kAcross; }
 };
 
 using Entries = float[kEntries];
@@ -21,22 +21,21 @@ using Entries = float[kEntries];
 /// Of a symmetric one, j's tile is at most i's. All entries are on their way before the first is needed.
 __device__ inline void gather(Entries& values, const Context& c, const Layout& l, const Partials& sums, int i,
                               int j) {
-  const int row = i / kBlock, column = j / kBlock, tiles = (l.p + kBlock - 1) / kBlock;
-  const int64_t tile = sums.symmetric ? row * (row + 1) / 2 + column : row * tiles + column;
-  const float* at = c.slabs + (sums.first + tile * sums.slabs) * kBlock * kBlock +
-                    (i % kBlock + Mine::row(0)) * kBlock + j % kBlock + Mine::column();
+  const int row = i / kTileSide, column = j / kTileSide, tiles = ceil_div(l.p, kTileSide);
+  const float* at = c.slabs + sums.slab(row, column, tiles) * kTileSide * kTileSide +
+                    (i % kTileSide + Mine::row(0)) * kTileSide + j % kTileSide + Mine::column();
 #pragma unroll
   for (float& value : values) value = 0;
 #pragma unroll 2
   for (int s = 0; s < sums.slabs; ++s) {
 #pragma unroll
-    for (int e = 0; e < kEntries; ++e) values[e] += at[s * kBlock * kBlock + e * kAcross * kBlock];
+    for (int e = 0; e < kEntries; ++e) values[e] += at[s * kTileSide * kTileSide + e * kAcross * kTileSide];
   }
 }
 
 /// A small tile on its way to its mirror image.
 struct Mirror {
-  float tile[kSmall][kSmall + 1];
+  float tile[kSmallSide][kSmallSide + 1];
 
   /// Every thread gets the entries at (column(), row(e)) of what the threads hold at (row(e), column()).
   __device__ void exchange(Entries& values) {
@@ -58,7 +57,8 @@ __device__ inline void store(float* matrix, const Layout& l, int i, int j, const
 __device__ inline void store(__half* matrix, const Layout& l, int i, int j, const Entries& values) {
 #pragma unroll
   for (int e = 0; e < kEntries; ++e) {
-    matrix[place_of(i + Mine::row(e), j + Mine::column(), l.side / kDepth)] = __float2half_rn(values[e]);
+    matrix[swizzled_index(i + Mine::row(e), j + Mine::column(), l.side / kBlockSide)] =
+        __float2half_rn(values[e]);
   }
 }
 

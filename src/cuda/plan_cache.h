@@ -6,18 +6,18 @@
 #include <mutex>
 #include <utility>
 
-/// Plans of steps, made at the first step on a list of shapes and found again at the next.
+/// Plans of steps, made at the first step on a list of shapes and reused at the next.
 namespace stiefel::cuda {
 
 /// The latest `kMost` plans, and every plan that a captured graph may point into: such a graph can be
-/// replayed at any time, and nothing tells when it is gone. Safe to use from several threads.
+/// replayed at any time, and there is no notice when it is destroyed. Safe to use from several threads.
 template <class Key, class Plan>
 class PlanCache {
  public:
   static constexpr size_t kMost = 64;
 
-  /// The plan for a key; `make` makes one where there is none. A plan that was asked for once with `captured`
-  /// is kept for good.
+  /// The plan for a key; `make` makes one where there is none. A plan that was requested once with `captured`
+  /// is never dropped.
   template <class Make>
   std::shared_ptr<const Plan> find(const Key& key, bool captured, Make&& make) {
     const std::lock_guard<std::mutex> alone(mutex_);

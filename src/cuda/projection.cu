@@ -8,34 +8,34 @@ namespace stiefel::cuda {
 namespace {
 
 __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
-    take_off_normal_part(Context c, const Place* places, Recipe recipe) {
-  const Place place = places[blockIdx.x];
-  const Layout& l = c.layouts[place.matrix];
-  const Matrix a = c.matrices[place.matrix];
-  const State& state = c.states[place.matrix];
-  const int rows = place.row * kBlock, columns = (place.column + ThinTile::team()) * kBlock,
-            across = l.ld / kDepth;
+    remove_normal_part(Context c, const TileIndex* indices, Recipe recipe) {
+  const TileIndex index = indices[blockIdx.x];
+  const Layout& l = c.layouts[index.matrix];
+  const Matrix a = c.matrices[index.matrix];
+  const Decision& state = c.states[index.matrix].decision;
+  const int rows = index.row * kTileSide, columns = (index.column + ThinTile::team()) * kTileSide,
+            across = l.ld / kBlockSide;
   const Window of_m(a.m, a.m_row, a.m_column, rows, columns, l);
   const Window of_g(const_cast<float*>(a.g), a.g_row, a.g_column, rows, columns, l);  // read only
   ThinTile tile;
   if (ThinTile::is_producer()) {
     if (threadIdx.x % 32 == 0)
-      tile.produce({{{c.square(l, l.sigma), place.row * (kBlock / kDepth)}},
+      tile.produce({{{c.square(l, l.sigma), index.row * (kTileSide / kBlockSide)}},
                     c.piece(l, kH1),
-                    place.column * (kBlock / kDepth),
+                    index.column * (kTileSide / kBlockSide),
                     0,
-                    l.side / kDepth});
+                    l.side / kBlockSide});
     return;
   }
   of_m.prefetch();
   of_g.prefetch();
   tile.clear();
-  tile.consume(l.side / kDepth);
+  tile.consume(l.side / kBlockSide);
   float* staged = stage(tile);
   const float decay = static_cast<float>(recipe.decay), gain = static_cast<float>(recipe.gain);
   const float scale = state.m_scale, back = 1 / (scale * kXScale);
-  const bool kept = state.kept;
-  __half* m1 = c.halves(l.halves[kM1]);
+  const bool frozen = state.frozen;
+  __half* m1 = c.halves(l.pieces[kM1]);
   float length = 0;
   const auto next_of = [&](float m, float g, float normal) { return decay * m + gain * g - normal * back; };
   const auto round_quad = [&](int i, int j, const float4& next) {
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
                         __float2half_rn(next.z * scale), __float2half_rn(next.w * scale)};
 #pragma unroll
     for (const __half half : halves) length += __half2float(half) * __half2float(half);
-    *reinterpret_cast<uint2*>(m1 + place_of(rows + i, columns + j, across)) =
+    *reinterpret_cast<uint2*>(m1 + swizzled_index(rows + i, columns + j, across)) =
         *reinterpret_cast<uint2*>(halves);
   };
   if (of_m.by_quads() && of_g.by_quads()) {
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
         const float4 normal = quad(staged + i * kStagedLd + j);
         const float4 next = make_float4(next_of(m[u].x, g[u].x, normal.x), next_of(m[u].y, g[u].y, normal.y),
                                         next_of(m[u].z, g[u].z, normal.z), next_of(m[u].w, g[u].w, normal.w));
-        if (!kept) quad(of_m.at(i, j)) = next;
+        if (!frozen) quad(of_m.at(i, j)) = next;
         round_quad(i, j, next);
       });
     }
@@ -71,12 +71,12 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
       for_each_single(of_m, first, [&](int u, int i, int j) {
         float& at = staged[i * kStagedLd + j];
         at = next_of(m[u], g[u], at);
-        if (!kept) *of_m.at(i, j) = at;
+        if (!frozen) *of_m.at(i, j) = at;
       });
     }
-    ThinTile::meet();
-    for (int at = ThinTile::thread() * 4; at < of_m.rows * kBlock; at += kTeamThreads * 4) {
-      const int i = at / kBlock, j = at % kBlock;
+    ThinTile::sync();
+    for (int at = ThinTile::thread() * 4; at < of_m.rows * kTileSide; at += kTeamThreads * 4) {
+      const int i = at / kTileSide, j = at % kTileSide;
       if (columns + j >= l.ld) continue;
       float4 next = quad(staged + i * kStagedLd + j);
       if (j >= of_m.columns) next.x = 0;  // what lies beyond the matrix stays zero
@@ -93,10 +93,10 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
 
 }  // namespace
 
-cudaError_t allow_projection() { return allow_shared(take_off_normal_part, ThinTile::kSharedBytes); }
+cudaError_t allow_projection() { return allow_shared(remove_normal_part, ThinTile::kSharedBytes); }
 
-void project(const Context& c, Blocks<Place> tiles, const Recipe& recipe, cudaStream_t stream) {
-  take_off_normal_part<<<tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream>>>(
+void project(const Context& c, DeviceList<TileIndex> tiles, const Recipe& recipe, cudaStream_t stream) {
+  remove_normal_part<<<tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream>>>(
       c, tiles.entries, recipe);
 }
 

@@ -7,23 +7,25 @@ namespace stiefel::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSplitThreads = 256;
 constexpr size_t kMostStaged = 96 << 10;
 
-/// One row. Rows beyond the matrix, up to whole blocks, are zero.
-__global__ void __launch_bounds__(kThreads)
-    split(Context c, const RowPlace* places, Recipe recipe, int staged) {
+/// One row. Of the rows beyond the matrix, up to whole blocks, H₁ and M₁ are zero. Those of H₂ are never
+/// written: H₂ is only the first operand of H₂H₁ᵀ, where a row makes its own row of the product, and
+/// normal_part.cu reads rows below p alone.
+__global__ void __launch_bounds__(kSplitThreads)
+    split_row(Context c, const RowIndex* indices, Recipe recipe, int staged) {
   extern __shared__ float row_of_m[];
-  const RowPlace place = places[blockIdx.x];
-  const Layout& l = c.layouts[place.matrix];
-  const Matrix& a = c.matrices[place.matrix];
-  const int i = place.row, across = l.ld / kDepth;
-  __half* h1 = c.halves(l.halves[kH1]);
-  __half* h2 = c.halves(l.halves[kH2]);
-  __half* m1 = c.halves(l.halves[kM1]);
+  const RowIndex index = indices[blockIdx.x];
+  const Layout& l = c.layouts[index.matrix];
+  const Matrix& a = c.matrices[index.matrix];
+  const int i = index.row, across = l.ld / kBlockSide;
+  __half* h1 = c.halves(l.pieces[kH1]);
+  __half* h2 = c.halves(l.pieces[kH2]);
+  __half* m1 = c.halves(l.pieces[kM1]);
   if (i >= l.p) {
-    for (int j = threadIdx.x * 4; j < l.ld; j += kThreads * 4) {
-      const int64_t at = place_of(i, j, across);
+    for (int j = threadIdx.x * 4; j < l.ld; j += kSplitThreads * 4) {
+      const int64_t at = swizzled_index(i, j, across);
       *reinterpret_cast<uint2*>(h1 + at) = *reinterpret_cast<uint2*>(m1 + at) = make_uint2(0, 0);
     }
     return;
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool wide = a.x_column == 1 && a.m_column == 1 && a.g_column == 1 && l.n % 4 == 0 &&
                     ((address(x) | address(m) | address(g)) & 15) == 0;
   if (wide) {
-    for (int j = threadIdx.x * 4; j < l.n; j += kThreads * 4) {
+    for (int j = threadIdx.x * 4; j < l.n; j += kSplitThreads * 4) {
       const float4 x4 = *reinterpret_cast<const float4*>(x + j);
       const float4 m4 = *reinterpret_cast<const float4*>(m + j);
       const float4 g4 = *reinterpret_cast<const float4*>(g + j);
@@ -56,13 +58,13 @@ __global__ void __launch_bounds__(kThreads)
       take(j + 1, x4.y, m4.y, g4.y, first[1], second[1]);
       take(j + 2, x4.z, m4.z, g4.z, first[2], second[2]);
       take(j + 3, x4.w, m4.w, g4.w, first[3], second[3]);
-      const int64_t at = place_of(i, j, across);
+      const int64_t at = swizzled_index(i, j, across);
       *reinterpret_cast<uint2*>(h1 + at) = *reinterpret_cast<uint2*>(first);
       *reinterpret_cast<uint2*>(h2 + at) = *reinterpret_cast<uint2*>(second);
     }
   } else {
-    for (int j = threadIdx.x; j < l.n; j += kThreads) {
-      const int64_t at = place_of(i, j, across);
+    for (int j = threadIdx.x; j < l.n; j += kSplitThreads) {
+      const int64_t at = swizzled_index(i, j, across);
       take(j, x[static_cast<int64_t>(j) * a.x_column], m[static_cast<int64_t>(j) * a.m_column],
            g[static_cast<int64_t>(j) * a.g_column], h1[at], h2[at]);
     }
@@ -75,8 +77,8 @@ __global__ void __launch_bounds__(kThreads)
                   : decay * m[static_cast<int64_t>(j) * a.m_column] +
                         gain * g[static_cast<int64_t>(j) * a.g_column];
   };
-  for (int j = threadIdx.x * 4; j < l.ld; j += kThreads * 4) {
-    const int64_t at = place_of(i, j, across);
+  for (int j = threadIdx.x * 4; j < l.ld; j += kSplitThreads * 4) {
+    const int64_t at = swizzled_index(i, j, across);
     __half rounded[4];
 #pragma unroll
     for (int u = 0; u < 4; ++u) {
@@ -85,17 +87,17 @@ __global__ void __launch_bounds__(kThreads)
     }
     *reinterpret_cast<uint2*>(m1 + at) = *reinterpret_cast<uint2*>(rounded);
   }
-  if (threadIdx.x == 0) c.rows[l.row + i] = make_float4(xx, gg, mm, 1 / scale);
+  if (threadIdx.x == 0) c.rows[l.first_row + i] = {xx, gg, mm, 1 / scale};
 }
 
 }  // namespace
 
-cudaError_t allow_split_rows() { return allow_shared(split, kMostStaged); }
+cudaError_t allow_split_rows() { return allow_shared(split_row, kMostStaged); }
 
-void split_rows(const Context& c, Blocks<RowPlace> rows, const Recipe& recipe, size_t widest,
+void split_rows(const Context& c, DeviceList<RowIndex> rows, const Recipe& recipe, size_t widest,
                 cudaStream_t stream) {
   const bool staged = widest <= kMostStaged;
-  split<<<rows.count, kThreads, staged ? widest : 0, stream>>>(c, rows.entries, recipe, staged);
+  split_row<<<rows.count, kSplitThreads, staged ? widest : 0, stream>>>(c, rows.entries, recipe, staged);
 }
 
 }  // namespace stiefel::cuda

@@ -20,8 +20,8 @@ using cuda::Recipe;
 using cuda::Shape;
 using detail::StepMatrices;
 
-/// Whether the kernels know this form of the step and this processor.
-bool is_ours(at::TensorList points, const CayleyOptions& options) {
+/// Whether there are kernels for this form of the step and this processor.
+bool have_kernels_for(at::TensorList points, const CayleyOptions& options) {
   if (options.precision != Precision::kMixed || options.exact || !options.polish || options.iterations != 2 ||
       options.norm != Norm::kFrobenius || points.empty()) {
     return false;
@@ -32,7 +32,7 @@ bool is_ours(at::TensorList points, const CayleyOptions& options) {
 }
 
 /// A plan and its table on a device.
-struct Held {
+struct DevicePlan {
   MixedPlan plan;
   at::Tensor table;
 };
@@ -44,10 +44,11 @@ struct PlanKey {
   bool operator==(const PlanKey& other) const { return device == other.device && sizes == other.sizes; }
 };
 
-/// The plan of a list of shapes: made at its first step and kept, since a training repeats the same ones.
-std::shared_ptr<const Held> plan_of(const std::vector<Shape>& shapes, const c10::Device& device,
-                                    bool captured) {
-  static cuda::PlanCache<PlanKey, Held> plans;
+/// The plan of a list of shapes: made at its first step and cached, since a training run repeats the same
+/// ones.
+std::shared_ptr<const DevicePlan> plan_of(const std::vector<Shape>& shapes, const c10::Device& device,
+                                          bool captured) {
+  static cuda::PlanCache<PlanKey, DevicePlan> plans;
   PlanKey key{device, {}};
   for (const auto& shape : shapes) key.sizes.insert(key.sizes.end(), {shape.p, shape.n});
   return plans.find(key, captured, [&] {
@@ -55,10 +56,11 @@ std::shared_ptr<const Held> plan_of(const std::vector<Shape>& shapes, const c10:
         !captured,
         "stiefel: a step on these shapes is captured into a CUDA graph before it was ever taken; take one "
         "step before the capture");
-    MixedPlan plan(shapes);
+    // LibTorch keeps a device's properties, and no plan is made during a capture: nothing here disturbs one.
+    MixedPlan plan(shapes, at::cuda::getDeviceProperties(device.index())->multiProcessorCount);
     auto bytes = at::empty({static_cast<int64_t>(plan.table().size())}, at::kByte);
     std::copy(plan.table().begin(), plan.table().end(), static_cast<char*>(bytes.data_ptr()));
-    return Held{std::move(plan), bytes.to(device)};
+    return DevicePlan{std::move(plan), bytes.to(device)};
   });
 }
 
@@ -102,13 +104,13 @@ void run(const KernelMatrices& all, const Recipe& recipe, const c10::Device& dev
   const c10::cuda::CUDAGuard guard(device);
   const auto stream = at::cuda::getCurrentCUDAStream(device.index());
   const bool captured = detail::is_capturing(device);
-  const auto held = plan_of(all.shapes, device, captured);
-  // The cache may drop the plan while the kernels below still read its table; a captured one it keeps.
-  if (!captured) held->table.record_stream(stream.unwrap());
-  const auto workspace = at::empty({static_cast<int64_t>(held->plan.workspace_bytes())},
+  const auto planned = plan_of(all.shapes, device, captured);
+  // The cache may drop the plan while the kernels below still read its table; it never drops a captured one.
+  if (!captured) planned->table.record_stream(stream.unwrap());
+  const auto workspace = at::empty({static_cast<int64_t>(planned->plan.workspace_bytes())},
                                    at::TensorOptions(at::kByte).device(device));
-  const auto error =
-      held->plan.step(all.matrices.data(), recipe, held->table.data_ptr(), workspace.data_ptr(), stream);
+  const auto error = cuda::mixed_step(planned->plan, all.matrices.data(), recipe, planned->table.data_ptr(),
+                                      workspace.data_ptr(), stream);
   TORCH_CHECK(error == cudaSuccess,
               "stiefel: a CUDA kernel could not be started: ", cudaGetErrorString(error));
 }
@@ -119,7 +121,7 @@ namespace detail {
 
 bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
                      const UpdateRule& rule, const CayleyOptions& options) {
-  if (!is_ours(matrices.points, options)) return false;
+  if (!have_kernels_for(matrices.points, options)) return false;
   KernelMatrices all(matrices);
   const auto wide_rate = rate.to(at::kDouble);
   Recipe recipe{};

@@ -7,24 +7,25 @@ namespace stiefel::cuda {
 
 namespace {
 
-__global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* places) {
+__global__ void __launch_bounds__(kPairThreads, 2) tangent_part(Context c, const TileIndex* indices) {
   __shared__ Mirror mirror;
-  const Place place = places[blockIdx.x];
-  const Layout& l = c.layouts[place.matrix];
-  const State& state = c.states[place.matrix];
-  const int rows = place.row * kSmall, columns = place.column * kSmall;
+  const TileIndex index = indices[blockIdx.x];
+  const Layout& l = c.layouts[index.matrix];
+  const Decision& decision = c.states[index.matrix].decision;
+  const int rows = index.row * kSmallSide, columns = index.column * kSmallSide;
   Entries s, across, t;
   gather(s, c, l, l.overlap, rows, columns);
   gather(across, c, l, l.overlap, columns, rows);
   gather(t, c, l, l.gram, rows, columns);
-  const float mu = unit_of(momentum_squared(c, l, state));
-  const float s_unit = 1 / (kXScale * state.m_scale * mu);
-  const float t_unit = 1 / (state.m_scale * mu) / (state.m_scale * mu);
+  const float mu = unit_of(momentum_squared(c, l, decision));
+  const float s_unit = 1 / (kXScale * decision.m_scale * mu);
+  const float t_unit = 1 / (decision.m_scale * mu) / (decision.m_scale * mu);
   mirror.exchange(across);
   Entries omega, z;
   float omega2 = 0, z2 = 0;
 #pragma unroll
   for (int k = 0; k < kEntries; ++k) {
+    // Beyond p the partial sums hold anything, as in normal_part.cu.
     const bool inside = rows + Mine::row(k) < l.p && columns + Mine::column() < l.p;
     s[k] = inside ? s[k] * s_unit : 0;
     across[k] = inside ? across[k] * s_unit : 0;
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* 
   store(c.halves(l.omega), l, rows, columns, omega);
   store(c.halves(l.z), l, rows, columns, z);
   store(c.floats(l.t_wide), l, rows, columns, t);
-  const bool apart = place.row != place.column;
+  const bool apart = index.row != index.column;
   if (apart) {
 #pragma unroll
     for (float& value : omega) value = -value;
@@ -58,16 +59,16 @@ __global__ void __launch_bounds__(kPairThreads, 2) find(Context c, const Place* 
   float none = 0;
   sum_over_block(omega2, z2, none);
   if (threadIdx.x == 0) {
-    float4& pair = c.pairs[l.pair + place.row * (place.row + 1) / 2 + place.column];
-    pair.y = (apart ? 2 : 1) * omega2;
-    pair.z = (apart ? 2 : 1) * z2;
+    PairNorms& pair = c.pairs[l.first_pair + lower_index(index.row, index.column)];  // e2 is normal_part's
+    pair.omega2 = (apart ? 2 : 1) * omega2;
+    pair.z2 = (apart ? 2 : 1) * z2;
   }
 }
 
 }  // namespace
 
-void find_tangent_part(const Context& c, Blocks<Place> pairs, cudaStream_t stream) {
-  find<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
+void find_tangent_part(const Context& c, DeviceList<TileIndex> pairs, cudaStream_t stream) {
+  tangent_part<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
 }
 
 }  // namespace stiefel::cuda

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "barrier.cuh"
 #include "half_matrix.cuh"
+#include "ptx.cuh"
 #include "warpgroup.cuh"
 
 /// A tile of a half-precision product by one block: operands through shared memory in a pipeline of bulk
@@ -24,26 +24,31 @@ struct TensorTile {
   static constexpr int kTeams = kTeamsM * kTeamsN;
   static constexpr int kThreads = kTeams * kTeamThreads;
   static constexpr int kThreadsWithProducer = kThreads + 32;
-  static constexpr int kBlocksA = kM / kDepth, kBlocksB = kN / kDepth;  // of one part
+  static constexpr int kBlocksA = kM / kBlockSide, kBlocksB = kN / kBlockSide;  // of one part
   static constexpr int kBytesA = kTeamsM * kBlocksA * kBlockBytes;
   static constexpr int kStageBytes = kBytesA + kTeamsN * kBlocksB * kBlockBytes;
-  static constexpr int kSharedBytes = 1024 + 1024 + kStages * kStageBytes;  // alignment, barriers, stages
+  static constexpr int kBarrierBytes = 1024;  // the stages after them must be aligned to 1024 bytes
+  static constexpr int kSharedBytes =
+      1024 + kBarrierBytes + kStages * kStageBytes;  // alignment, barriers, stages
+  static_assert(kM % kBlockSide == 0 && kN % kBlockSide == 0, "parts are whole blocks");
+  static_assert(kStages * 8 <= 128 && 128 + kStages * 8 <= kBarrierBytes,
+                "full(s) and empty(s) do not overlap");
   static constexpr int kGroups = kM / 64;
   static constexpr int kPairs = kGroups * kN / 4;  // of neighbouring sums that a thread holds
 
   float sum[kGroups][kN / 2];
 
-  /// All threads of the block make a tile at the same time.
+  /// All threads of the block construct it together, once per kernel.
   __device__ TensorTile() {
     extern __shared__ char dynamic_memory[];
-    base_ = (shared_address(dynamic_memory) + 1023) & ~1023u;
-    memory_ = dynamic_memory + (base_ - shared_address(dynamic_memory)) + 1024;
+    base_ = (ptx::shared_address(dynamic_memory) + 1023) & ~1023u;
+    memory_ = dynamic_memory + (base_ - ptx::shared_address(dynamic_memory)) + kBarrierBytes;
     if (threadIdx.x == 0) {
       for (int s = 0; s < kStages; ++s) {
-        init_barrier(full(s), 1);
-        init_barrier(empty(s), kThreads / 32);
+        ptx::init_barrier(full(s), 1);
+        ptx::init_barrier(empty(s), kThreads / 32);
       }
-      publish_barriers();
+      ptx::publish_barriers();
     }
     __syncthreads();
   }
@@ -56,11 +61,11 @@ struct TensorTile {
   static __device__ int team_column() { return team() % kTeamsN; }
   static __device__ int thread() { return threadIdx.x % kTeamThreads; }
 
-  /// Whether this is the warp beside the teams that brings their operands.
+  /// Whether this is the warp besides the teams that loads their operands.
   static __device__ bool is_producer() { return threadIdx.x >= kThreads; }
 
-  /// The teams wait for each other.
-  static __device__ void meet() { asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory"); }
+  /// The teams wait for each other; the producer does not take part.
+  static __device__ void sync() { asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory"); }
   static __device__ int threads() { return kThreads; }
 
   __device__ void clear() {
@@ -95,8 +100,8 @@ struct TensorTile {
   };
 
   /// What is multiplied: A's rows with the second operand's columns from block `column` on, over the inner
-  /// blocks [from, to). From `turn` on the operands are others, read from their start, which lie `next_a` and
-  /// `next_b` halves further: a sum of two products.
+  /// blocks [from, to). From block `turn` on the operands are two others of the same shapes, read from their
+  /// first block, whose data lie `next_a` and `next_b` halves after the first ones': a sum of two products.
   struct Job {
     Rows rows[kTeamsM];
     Operand b;
@@ -106,8 +111,7 @@ struct TensorTile {
     int64_t next_a = 0, next_b = 0;
   };
 
-  /// Brings all stages of a job, while others consume them. One thread calls it, of a warp that does nothing
-  /// else.
+  /// Loads all stages of a job, while the teams consume them. One thread of the producer calls it.
   __device__ void produce(const Job& job) {
     for (int round = 0; round < job.to - job.from; ++round) load(job, round);
   }
@@ -117,10 +121,10 @@ struct TensorTile {
     take(rounds, [](int) {});
   }
 
-  /// Adds the product of a job whose stages the first thread brings by the way.
+  /// Adds the product of a job; the first thread loads the stages in between. For tiles without a producer.
   __device__ void add_product(const Job& job) {
     const int rounds = job.to - job.from;
-    show_to_matrix_units();  // what used the memory in between has done
+    ptx::fence_async_proxy();  // after what used the memory in between
     __syncthreads();
     if (threadIdx.x == 0) {
       for (int round = 0; round < min(kStages, rounds); ++round) load(job, round);
@@ -135,14 +139,15 @@ struct TensorTile {
  private:
   __device__ uint32_t full(int stage) const { return base_ + stage * 8; }
   __device__ uint32_t empty(int stage) const { return base_ + 128 + stage * 8; }
+  __device__ uint32_t stage_address(int stage) const { return base_ + kBarrierBytes + stage * kStageBytes; }
 
   /// Adds rounds; `behind(round)` is called when the stage of the round before has been released.
   template <class Behind>
   __device__ void take(int rounds, Behind behind) {
     for (int round = 0; round < rounds; ++round) {
       const int number = taken_ + round, stage = number % kStages;
-      wait(full(stage), number / kStages & 1);
-      multiply(base_ + 1024 + stage * kStageBytes);
+      ptx::wait_acquire_cluster(full(stage), number / kStages & 1);
+      multiply(stage_address(stage));
       wait_products<1>();  // of the round before, whose stage is free now
       if (round > 0) {
         release((number - 1) % kStages);
@@ -159,14 +164,15 @@ struct TensorTile {
     taken_ += rounds;
   }
 
-  /// This warp reads a stage no more.
+  /// This warp has read a stage.
   __device__ void release(int stage) const {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive(empty(stage));
+    if (threadIdx.x % 32 == 0) ptx::arrive(empty(stage));
   }
 
-  /// Brings the blocks of one round; those that do not exist are left out, and what is computed with them is
-  /// never read. One thread calls it.
+  /// Loads the blocks of one round. Blocks that do not exist (p rounds up to one block, a tile has two) are
+  /// left out: their place in shared memory holds whatever was there, and the sums made of it must not be
+  /// read. One thread calls it.
   __device__ void load(const Job& job, int round) const {
     const int number = taken_ + round, stage = number % kStages;
     const bool turned = job.from + round >= job.turn;
@@ -175,7 +181,7 @@ struct TensorTile {
     const Operand& b = job.b;
     const auto& rows = job.rows;
     const int column = job.column;
-    if (number >= kStages) wait(empty(stage), (number / kStages - 1) & 1);
+    if (number >= kStages) ptx::wait_acquire_cluster(empty(stage), (number / kStages - 1) & 1);
     int blocks_a[kTeamsM], blocks = 0;
 #pragma unroll
     for (int t = 0; t < kTeamsM; ++t) {
@@ -184,21 +190,21 @@ struct TensorTile {
     }
     const int columns = kSecond == Second::kPlain ? b.across : b.down;
     const int blocks_b = max(0, min(kTeamsN * kBlocksB, columns - column));
-    expect_bytes(full(stage), (blocks + blocks_b) * kBlockBytes);
-    const uint32_t to = base_ + 1024 + stage * kStageBytes;
+    ptx::arrive_expecting(full(stage), (blocks + blocks_b) * kBlockBytes);
+    const uint32_t to = stage_address(stage);
 #pragma unroll
     for (int t = 0; t < kTeamsM; ++t) {
       for (int i = 0; i < blocks_a[t]; ++i) {
         const int64_t block = static_cast<int64_t>(rows[t].first + i) * rows[t].a.across + k;
-        copy_bulk(to + (t * kBlocksA + i) * kBlockBytes, rows[t].a.data + next_a + block * kBlockHalves,
-                  kBlockBytes, full(stage));
+        ptx::copy_bulk(to + (t * kBlocksA + i) * kBlockBytes, rows[t].a.data + next_a + block * kBlockHalves,
+                       kBlockBytes, full(stage));
       }
     }
     for (int i = 0; i < blocks_b; ++i) {
       const int64_t block = kSecond == Second::kPlain ? static_cast<int64_t>(k) * b.across + column + i
                                                       : static_cast<int64_t>(column + i) * b.across + k;
-      copy_bulk(to + kBytesA + i * kBlockBytes, b.data + next_b + block * kBlockHalves, kBlockBytes,
-                full(stage));
+      ptx::copy_bulk(to + kBytesA + i * kBlockBytes, b.data + next_b + block * kBlockHalves, kBlockBytes,
+                     full(stage));
     }
   }
 
@@ -207,13 +213,14 @@ struct TensorTile {
     const uint32_t b = stage + kBytesA + team_column() * kBlocksB * kBlockBytes;
     begin_products();
 #pragma unroll
-    for (int k = 0; k < kDepth / 16; ++k) {
-      const uint64_t second = kSecond == Second::kPlain ? describe(b + k * 16 * 128, kBlockBytes, 1024)
-                                                        : describe(b + k * 32, 16, 1024);
+    for (int k = 0; k < kBlockSide / 16; ++k) {
+      const uint64_t second = kSecond == Second::kPlain
+                                  ? operand_descriptor(b + k * 16 * 128, kBlockBytes, 1024)
+                                  : operand_descriptor(b + k * 32, 16, 1024);
 #pragma unroll
       for (int g = 0; g < kGroups; ++g) {
-        multiply_add<kSecond == Second::kPlain>(sum[g], describe(a + g * kBlockBytes + k * 32, 16, 1024),
-                                                second);
+        multiply_add<kSecond == Second::kPlain>(
+            sum[g], operand_descriptor(a + g * kBlockBytes + k * 32, 16, 1024), second);
       }
     }
     commit_products();

@@ -6,26 +6,26 @@
 /// Tiles of p×n matrices: coefficients times pieces, and what is done with the sums entry by entry.
 namespace stiefel::cuda {
 
-// Two neighbouring tiles that share the rows of the coefficients.
-using ThinTile = TensorTile<kBlock, kBlock, 1, 2, Second::kPlain, 4>;
+// Two neighboring tiles that share the rows of the coefficients.
+using ThinTile = TensorTile<kTileSide, kTileSide, 1, 2, Second::kPlain, 4>;
 
-constexpr int kStagedLd = kBlock + 4;
-constexpr int kStagedFloats = kBlock * kStagedLd;
-static_assert(2 * kStagedFloats * 4 <= ThinTile::kSharedBytes - 2048,
+constexpr int kStagedLd = kTileSide + 4;
+constexpr int kStagedFloats = kTileSide * kStagedLd;
+static_assert(ThinTile::kTeams * kStagedFloats * 4 <= ThinTile::kSharedBytes - 1024 - ThinTile::kBarrierBytes,
               "the sums fit where their operands were");
 
 /// Puts the team's sums into shared memory, where whole rows can be read.
 __device__ inline float* stage(const ThinTile& tile) {
   float* staged = reinterpret_cast<float*>(tile.memory()) + ThinTile::team() * kStagedFloats;
-  ThinTile::meet();
+  ThinTile::sync();
   tile.for_each_pair([&](int, int row, int column, float first, float second) {
     *reinterpret_cast<float2*>(staged + row * kStagedLd + column) = make_float2(first, second);
   });
-  ThinTile::meet();
+  ThinTile::sync();
   return staged;
 }
 
-/// Four neighbours.
+/// Four neighbors.
 __device__ inline float4& quad(float* at) { return *reinterpret_cast<float4*>(at); }
 __device__ inline float4 quad(const __half* at) {
   const uint2 raw = *reinterpret_cast<const uint2*>(at);
@@ -39,7 +39,7 @@ __device__ inline float4 quad(const __half* at) {
 struct Window {
   float* data;
   int64_t row, column;
-  int rows, columns;  // that exist, at most kBlock
+  int rows, columns;  // that exist, at most kTileSide
 
   __device__ Window(float* matrix, int row_step, int column_step, int first_row, int first_column,
                     const Layout& l)
@@ -47,21 +47,21 @@ struct Window {
              static_cast<int64_t>(first_column) * column_step),
         row(row_step),
         column(column_step),
-        rows(min(l.p - first_row, kBlock)),
-        columns(min(l.n - first_column, kBlock)) {}
+        rows(min(l.p - first_row, kTileSide)),
+        columns(min(l.n - first_column, kTileSide)) {}
 
   __device__ float* at(int i, int j) const { return data + i * row + j * column; }
   __device__ bool by_quads() const {
     return column == 1 && (row | columns) % 4 == 0 && (reinterpret_cast<uintptr_t>(data) & 15) == 0;
   }
 
-  /// Asks for it to be brought near.
+  /// Brings it into the second-level cache.
   __device__ void prefetch() const {
     if (column != 1) return;
     constexpr int kLine = 32;  // floats
-    for (int n = ThinTile::thread(); n < rows * (kBlock / kLine); n += kTeamThreads) {
-      const int j = n % (kBlock / kLine) * kLine;
-      if (j < columns) asm volatile("prefetch.global.L2 [%0];" ::"l"(at(n / (kBlock / kLine), j)));
+    for (int n = ThinTile::thread(); n < rows * (kTileSide / kLine); n += kTeamThreads) {
+      const int j = n % (kTileSide / kLine) * kLine;
+      if (j < columns) ptx::prefetch_l2(at(n / (kTileSide / kLine), j));
     }
   }
 };
@@ -87,13 +87,13 @@ __device__ void for_each_single(const Window& window, int first, Visit visit) {
 #pragma unroll
   for (int u = 0; u < kSinglesAtOnce; ++u) {
     const int at = first + u * kTeamThreads + ThinTile::thread();
-    const int outer = at / kBlock, inner = at % kBlock;
+    const int outer = at / kTileSide, inner = at % kTileSide;
     const int i = window.column == 1 ? outer : inner, j = window.column == 1 ? inner : outer;
     if (i < window.rows && j < window.columns) visit(u, i, j);
   }
 }
 __device__ inline int singles_of(const Window& window) {
-  return kBlock * max(0, window.column == 1 ? window.rows : window.columns);
+  return kTileSide * max(0, window.column == 1 ? window.rows : window.columns);
 }
 
 }  // namespace stiefel::cuda

@@ -6,15 +6,14 @@
 /// inner dimension of 16, both operands halves in shared memory.
 namespace stiefel::cuda {
 
-/// An operand in shared memory as the instruction wants it described: rows of 128 bytes whose chunks of 16
-/// are mixed with the row's number modulo 8. `leading` and `stride` are the distances in bytes between groups
-/// of 64 elements and of 8 rows.
-__device__ inline uint64_t describe(uint32_t address, uint32_t leading, uint32_t stride) {
+/// The descriptor of an operand in shared memory that lies in swizzled blocks (half_block.h). `leading` and
+/// `stride` are the distances in bytes between groups of 64 elements and of 8 rows.
+__device__ inline uint64_t operand_descriptor(uint32_t address, uint32_t leading, uint32_t stride) {
   return (static_cast<uint64_t>(address & 0x3FFFF) >> 4) | (static_cast<uint64_t>(leading >> 4) << 16) |
          (static_cast<uint64_t>(stride >> 4) << 32) | (uint64_t{1} << 62);
 }
 
-/// Before the first product: what other instructions wrote into the registers of D is there.
+/// Before the first product: orders what other instructions wrote into the registers of D.
 __device__ inline void begin_products() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -33,9 +32,6 @@ __device__ inline void wait_products() {
 #endif
 }
 
-/// What was written to shared memory by ordinary stores and copies is seen by the matrix units.
-__device__ inline void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
 template <bool kPlainB>
 __device__ inline void multiply_add(float (&d)[32], uint64_t a, uint64_t b) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -53,7 +49,7 @@ __device__ inline void multiply_add(float (&d)[32], uint64_t a, uint64_t b) {
         "+f"(d[30]), "+f"(d[31])
       : "l"(a), "l"(b), "n"(kPlainB ? 1 : 0));
 #else
-  __trap();  // the host asks for a processor of this kind before it starts a kernel
+  __trap();  // the host checks for such a processor before it starts a kernel
 #endif
 }
 
@@ -82,7 +78,7 @@ __device__ inline void multiply_add(float (&d)[64], uint64_t a, uint64_t b) {
         "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
       : "l"(a), "l"(b), "n"(kPlainB ? 1 : 0));
 #else
-  __trap();  // the host asks for a processor of this kind before it starts a kernel
+  __trap();  // the host checks for such a processor before it starts a kernel
 #endif
 }
 

@@ -46,12 +46,12 @@ class OneMatrix {
   std::vector<float>& squared_gradients() { return g2_; }  // of each row
   double v = 0.25, k = 3;
 
-  /// Runs `find` and `decide`.
+  /// Runs `normal_part` and `update_matrix_state`.
   void run(bool adam) {
     lay_out();
     first_products();
-    cuda_on_cpu::run(dim3(static_cast<unsigned>(places_.size())), kPairThreads,
-                     [&] { find(context_, places_.data()); });
+    cuda_on_cpu::run(dim3(static_cast<unsigned>(pairs_list_.size())), kPairThreads,
+                     [&] { normal_part(context_, pairs_list_.data()); });
     Recipe recipe{};
     recipe.beta1 = 0.9;
     recipe.beta2 = 0.99;
@@ -60,21 +60,21 @@ class OneMatrix {
     recipe.farthest = 0.5;
     recipe.skipped = &skipped;
     recipe.off_manifold = &off_manifold;
-    cuda_on_cpu::run(dim3(1), kPairThreads, [&] { decide(context_, recipe); });
+    cuda_on_cpu::run(dim3(1), kPairThreads, [&] { update_matrix_state(context_, recipe); });
   }
 
   int64_t skipped = 0, off_manifold = 0;
-  const State& state() const { return state_; }
+  const Decision& state() const { return state_.decision; }
   double e(int i, int j) const {
     return reinterpret_cast<const float*>(workspace_.data() + layout_.e)[i * layout_.side + j];
   }
   double sigma(int i, int j) const {
     const auto* halves = reinterpret_cast<const __half*>(workspace_.data() + layout_.sigma);
-    return __half2float(halves[place_of(i, j, layout_.side / kDepth)]);
+    return __half2float(halves[swizzled_index(i, j, layout_.side / kBlockSide)]);
   }
   double found_drift() const {
     double sum = 0;
-    for (const auto& pair : pairs_) sum += pair.x;
+    for (const auto& pair : pairs_) sum += pair.e2;
     return std::sqrt(sum);
   }
 
@@ -109,7 +109,7 @@ class OneMatrix {
     layout_ = {};
     layout_.p = p_;
     layout_.n = n_;
-    layout_.side = (p_ + kSmall - 1) / kSmall * kSmall;
+    layout_.side = (p_ + kSmallSide - 1) / kSmallSide * kSmallSide;
     const int64_t squared = int64_t{layout_.side} * layout_.side;
     layout_.e = 0;
     layout_.sigma = 4 * squared;
@@ -117,15 +117,15 @@ class OneMatrix {
     layout_.drift = {0, 1, 1};
     layout_.rest = {1, 1, 0};
     layout_.first_overlap = {2, 1, 0};
-    places_.clear();
-    for (int i = 0; i < layout_.side / kSmall; ++i) {
-      for (int j = 0; j <= i; ++j) places_.push_back({0, i, j, 0});
+    pairs_list_.clear();
+    for (int i = 0; i < layout_.side / kSmallSide; ++i) {
+      for (int j = 0; j <= i; ++j) pairs_list_.push_back({0, i, j, 0});
     }
-    pairs_.assign(places_.size(), make_float4(NAN, NAN, NAN, NAN));
-    rows_.assign(static_cast<size_t>(layout_.side), make_float4(NAN, NAN, NAN, NAN));
-    slabs_.assign(size_t{3} * kBlock * kBlock, NAN);
+    pairs_.assign(pairs_list_.size(), {NAN, NAN, NAN, NAN});
+    rows_.assign(static_cast<size_t>(layout_.side), {NAN, NAN, NAN, NAN});
+    slabs_.assign(size_t{3} * kTileSide * kTileSide, NAN);
     state_ = {};
-    state_.kept = 7;
+    state_.decision.frozen = 7;
     matrix_ = {};
     matrix_.v = &v;
     matrix_.k = &k;
@@ -146,14 +146,13 @@ class OneMatrix {
         h2[here] = half((x_[here] * kXScale - h1[here]) * kRestScale);
         m1[here] = half(m_[here] * scale);
       }
-      rows_[static_cast<size_t>(i)] =
-          make_float4(static_cast<float>(overlap(x_, i, x_, i)), g2_[static_cast<size_t>(i)],
-                      static_cast<float>(mm), 1 / scale);
+      rows_[static_cast<size_t>(i)] = {static_cast<float>(overlap(x_, i, x_, i)), g2_[static_cast<size_t>(i)],
+                                       static_cast<float>(mm), 1 / scale};
     }
     const auto product = [&](int slab, const std::vector<float>& a) {
       for (int i = 0; i < p_; ++i) {
         for (int j = 0; j < p_; ++j) {
-          slabs_[static_cast<size_t>((slab * kBlock + i) * kBlock + j)] =
+          slabs_[static_cast<size_t>((slab * kTileSide + i) * kTileSide + j)] =
               static_cast<float>(overlap(a, i, h1, j));
         }
       }
@@ -167,8 +166,9 @@ class OneMatrix {
   std::vector<float> x_, m_, g2_;
   Layout layout_{};
   std::vector<char> workspace_;
-  std::vector<Place> places_;
-  std::vector<float4> pairs_, rows_;
+  std::vector<TileIndex> pairs_list_;
+  std::vector<PairNorms> pairs_;
+  std::vector<RowSums> rows_;
   std::vector<float> slabs_;
   State state_{};
   Matrix matrix_{};
@@ -193,7 +193,7 @@ TEST(NormalPart, IsTheFormulas) {
       }
     }
     EXPECT_NEAR(matrix.found_drift(), std::sqrt(drift), 1e-5 * (1 + std::sqrt(drift)));
-    EXPECT_EQ(matrix.state().kept, 0);
+    EXPECT_EQ(matrix.state().frozen, 0);
     EXPECT_EQ(matrix.skipped, 0);
   }
 }
@@ -204,7 +204,7 @@ TEST(Decision, AMatrixOffTheManifoldStays) {
     OneMatrix matrix(70, 128, 5);
     strike(matrix.x(), 128);
     matrix.run(true);
-    EXPECT_EQ(matrix.state().kept, 1);
+    EXPECT_EQ(matrix.state().frozen, 1);
     EXPECT_EQ(matrix.skipped, 1);
     EXPECT_EQ(matrix.off_manifold, 1);
     EXPECT_EQ(matrix.v, 0.25);  // untouched
@@ -224,7 +224,7 @@ TEST(Decision, ABadGradientKeepsTheMatrixAndIsNoMatterOfTheManifold) {
     OneMatrix matrix(70, 128, 6);
     matrix.squared_gradients()[66] = bad;
     matrix.run(true);
-    EXPECT_EQ(matrix.state().kept, 1);
+    EXPECT_EQ(matrix.state().frozen, 1);
     EXPECT_EQ(matrix.skipped, 1);
     EXPECT_EQ(matrix.off_manifold, 0);
     EXPECT_EQ(matrix.k, 3);
@@ -235,7 +235,7 @@ TEST(Decision, AdamsNumbersAdvanceWithAMatrixThatMoves) {
   OneMatrix matrix(70, 128, 7);
   for (auto& value : matrix.x()) value *= 1.01f;  // ‖E‖ = 0.17
   matrix.run(true);
-  EXPECT_EQ(matrix.state().kept, 0);
+  EXPECT_EQ(matrix.state().frozen, 0);
   EXPECT_EQ(matrix.skipped, 0);
   const double v = 0.99 * 0.25 + 0.01 * 70;  // each row's squared gradient is 1
   EXPECT_NEAR(matrix.v, v, 1e-12);
