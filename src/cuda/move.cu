@@ -9,25 +9,16 @@ namespace {
 
 __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
     move_points(Context c, const TileIndex* indices) {
-  const TileIndex index = indices[blockIdx.x];
-  const Layout& l = c.layouts[index.matrix];
-  const Matrix a = c.matrices[index.matrix];
-  const State state = c.states[index.matrix];
+  const ThinWork work(c, indices[blockIdx.x]);
+  const State state = c.states[work.index.matrix];
   if (state.decision.frozen) return;
-  const int rows = index.row * kTileSide, columns = (index.column + ThinTile::team()) * kTileSide,
-            across = l.ld / kBlockSide;
-  const Window of_x(a.x, a.x_row, a.x_column, rows, columns, l);
+  const Layout& l = work.l;
+  const Matrix& a = work.a;
+  const int top = work.top(), left = work.left(), across = work.across();
+  const Window of_x(a.x, a.x_row, a.x_column, top, left, l);
   ThinTile tile;
   if (ThinTile::is_producer()) {
-    if (threadIdx.x % 32 == 0)
-      tile.produce({{{c.square(l, l.f), index.row * (kTileSide / kBlockSide)}},
-                    c.piece(l, kH1),
-                    index.column * (kTileSide / kBlockSide),
-                    0,
-                    2 * l.side / kBlockSide,
-                    l.side / kBlockSide,
-                    halves_between(l.f, l.c),
-                    halves_between(l.pieces[kH1], l.pieces[kM1])});
+    if (threadIdx.x % 32 == 0) tile.produce(work.times_h1_and_m1(c, l.f, l.c));
     return;
   }
   of_x.prefetch();
@@ -46,7 +37,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
       float4 x[kQuadsAtOnce], m[kQuadsAtOnce];
       for_each_quad(of_x, base, [&](int u, int i, int j) {
         x[u] = quad(of_x.at(i, j));
-        m[u] = quad(m1 + swizzled_index(rows + i, columns + j, across));
+        m[u] = quad(m1 + swizzled_index(top + i, left + j, across));
       });
       for_each_quad(of_x, base, [&](int u, int i, int j) {
         const float4 d = quad_by(i, j, m[u]);
@@ -56,9 +47,8 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
   } else {
     for (int at = ThinTile::thread() * 4; at < of_x.rows * kTileSide; at += kTeamThreads * 4) {
       const int i = at / kTileSide, j = at % kTileSide;
-      if (columns + j >= l.ld) continue;
-      quad(staged + i * kStagedLd + j) =
-          quad_by(i, j, quad(m1 + swizzled_index(rows + i, columns + j, across)));
+      if (left + j >= l.ld) continue;
+      quad(staged + i * kStagedLd + j) = quad_by(i, j, quad(m1 + swizzled_index(top + i, left + j, across)));
     }
     ThinTile::sync();
     for (int first = 0; first < singles_of(of_x); first += kTeamThreads * kSinglesAtOnce) {

@@ -9,22 +9,16 @@ namespace {
 
 __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
     remove_normal_part(Context c, const TileIndex* indices, Recipe recipe) {
-  const TileIndex index = indices[blockIdx.x];
-  const Layout& l = c.layouts[index.matrix];
-  const Matrix a = c.matrices[index.matrix];
-  const Decision& state = c.states[index.matrix].decision;
-  const int rows = index.row * kTileSide, columns = (index.column + ThinTile::team()) * kTileSide,
-            across = l.ld / kBlockSide;
-  const Window of_m(a.m, a.m_row, a.m_column, rows, columns, l);
-  const Window of_g(const_cast<float*>(a.g), a.g_row, a.g_column, rows, columns, l);  // read only
+  const ThinWork work(c, indices[blockIdx.x]);
+  const Layout& l = work.l;
+  const Matrix& a = work.a;
+  const int top = work.top(), left = work.left(), across = work.across();
+  const Decision& state = c.states[work.index.matrix].decision;
+  const Window of_m(a.m, a.m_row, a.m_column, top, left, l);
+  const Window of_g(const_cast<float*>(a.g), a.g_row, a.g_column, top, left, l);  // read only
   ThinTile tile;
   if (ThinTile::is_producer()) {
-    if (threadIdx.x % 32 == 0)
-      tile.produce({{{c.square(l, l.sigma), index.row * (kTileSide / kBlockSide)}},
-                    c.piece(l, kH1),
-                    index.column * (kTileSide / kBlockSide),
-                    0,
-                    l.side / kBlockSide});
+    if (threadIdx.x % 32 == 0) tile.produce(work.times_h1(c, l.sigma));
     return;
   }
   of_m.prefetch();
@@ -43,7 +37,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
                         __float2half_rn(next.z * scale), __float2half_rn(next.w * scale)};
 #pragma unroll
     for (const __half half : halves) length += __half2float(half) * __half2float(half);
-    *reinterpret_cast<uint2*>(m1 + swizzled_index(rows + i, columns + j, across)) =
+    *reinterpret_cast<uint2*>(m1 + swizzled_index(top + i, left + j, across)) =
         *reinterpret_cast<uint2*>(halves);
   };
   if (of_m.by_quads() && of_g.by_quads()) {
@@ -77,7 +71,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
     ThinTile::sync();
     for (int at = ThinTile::thread() * 4; at < of_m.rows * kTileSide; at += kTeamThreads * 4) {
       const int i = at / kTileSide, j = at % kTileSide;
-      if (columns + j >= l.ld) continue;
+      if (left + j >= l.ld) continue;
       float4 next = quad(staged + i * kStagedLd + j);
       if (j >= of_m.columns) next.x = 0;  // what lies beyond the matrix stays zero
       if (j + 1 >= of_m.columns) next.y = 0;

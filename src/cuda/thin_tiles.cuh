@@ -14,6 +14,46 @@ constexpr int kStagedFloats = kTileSide * kStagedLd;
 static_assert(ThinTile::kTeams * kStagedFloats * 4 <= ThinTile::kSharedBytes - 1024 - ThinTile::kBarrierBytes,
               "the sums fit where their operands were");
 
+/// What a thread block of a kernel over thin tiles works on, and where the team of this thread begins.
+struct ThinWork {
+  TileIndex index;
+  const Layout& l;
+  Matrix a;
+
+  __device__ ThinWork(const Context& c, const TileIndex& where)
+      : index(where), l(c.layouts[where.matrix]), a(c.matrices[where.matrix]) {}
+
+  /// The first row and column of the team's tile.
+  __device__ int top() const { return index.row * kTileSide; }
+  __device__ int left() const { return (index.column + ThinTile::team()) * kTileSide; }
+
+  /// Blocks side by side in a piece.
+  __device__ int across() const { return l.ld / kBlockSide; }
+
+  /// The producer's job: p×p coefficients times H₁.
+  __device__ ThinTile::Job times_h1(const Context& c, int64_t coefficients) const {
+    return {{{c.square(l, coefficients), index.row * kBlocksPerTile}},
+            c.piece(l, kH1),
+            index.column * kBlocksPerTile,
+            0,
+            l.side / kBlockSide};
+  }
+  /// The same, and `more` coefficients times M₁ added to it.
+  __device__ ThinTile::Job times_h1_and_m1(const Context& c, int64_t coefficients, int64_t more) const {
+    return {{{c.square(l, coefficients), index.row * kBlocksPerTile}},
+            c.piece(l, kH1),
+            index.column * kBlocksPerTile,
+            0,
+            2 * l.side / kBlockSide,
+            l.side / kBlockSide,
+            halves_between(coefficients, more),
+            halves_between(l.pieces[kH1], l.pieces[kM1])};
+  }
+
+ private:
+  static constexpr int kBlocksPerTile = kTileSide / kBlockSide;
+};
+
 /// Puts the team's sums into shared memory, where whole rows can be read.
 __device__ inline float* stage(const ThinTile& tile) {
   float* staged = reinterpret_cast<float*>(tile.memory()) + ThinTile::team() * kStagedFloats;
