@@ -7,14 +7,14 @@ namespace {
 constexpr int kPixels = 32 * 32;
 constexpr int kThreads = 256;
 
-/// A thread for each pixel of the batch.
+/// A thread per pixel of the batch.
 __global__ void gather(Gathering g) {
   const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int64_t image = at / kPixels;
   const int pixel = static_cast<int>(at % kPixels);
   if (image >= g.count) return;
   const int64_t index = g.indices[image];
-  const int64_t from = g.variants ? g.places[g.variants[image] * kPixels + pixel] : pixel;
+  const int64_t from = g.variants ? g.sources[g.variants[image] * kPixels + pixel] : pixel;
   const uint8_t* source = g.pixels + (index * kPixels + from) * g.channels;
   for (int c = 0; c < g.channels; ++c) {
     // Rounded after the product too, as LibTorch's two operators on the CPU do: every device has the same

@@ -17,7 +17,7 @@
 // The sets could meet by themselves (bar.sync with a number); at n = 512 that is 3 % faster over both passes,
 // slower backward, and compute-sanitizer's racecheck does not follow it.
 
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::cluster {
 
 namespace {
 
@@ -39,10 +39,10 @@ struct Ends {
 template <int P, int kBlocks>
 __device__ __forceinline__ void send_own(float* vector, const Ends& end, const Number<P>& x, Arrival* arrival,
                                          unsigned rank) {
-  using Sizes = Plan<P, kBlocks>;
+  using Sizes = SlabSizes<P, kBlocks>;
   float* slab = vector + (2 * rank + end.set) * Sizes::kSlab;
   put_unit<P>(slab, end.in_slab, end.row, x);
-  show_to_copies();
+  ptx::fence_async_proxy();
   __syncthreads();
   if (threadIdx.x % kSetThreads >= 32) return;
   const unsigned lane = threadIdx.x % 32;
@@ -58,18 +58,18 @@ __device__ __forceinline__ void prepare_arrivals(const Memory<P, kBlocks>& memor
       prepare(memory.arrival(tile, 0), kSets);
       prepare(memory.arrival(tile, 1), kSets);
     }
-    publish_barriers();
+    ptx::publish_barriers();
   }
   __syncthreads();
-  meet_cluster();
+  ptx::sync_cluster();
 }
 
 template <int P, bool kTanh, int kBlocks>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(RecurrenceShape shape, ForwardPass pass, int tiles) {
-  using Sizes = Plan<P, kBlocks>;
+  using Sizes = SlabSizes<P, kBlocks>;
   extern __shared__ __align__(128) float shared[];
-  const unsigned rank = cluster_rank();
+  const unsigned rank = ptx::cluster_rank();
   const int n = shape.n, slabs = (n + 15) / 16;
   const int first_row = static_cast<int>(blockIdx.x) / kBlocks * tiles * kTileRows;
   tiles = min(tiles, (shape.batch - first_row + kTileRows - 1) / kTileRows);
@@ -97,18 +97,18 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int tile = 0; tile < tiles; ++tile) {
       const int row = first_row + tile * kTileRows + end.row;
       const bool real = real_unit && row < shape.batch;
-      const size_t at = worked_out(static_cast<size_t>(t) * stride + static_cast<size_t>(row) * n + end.unit);
+      const size_t at = opaque(static_cast<size_t>(t) * stride + static_cast<size_t>(row) * n + end.unit);
       // V x_t, or x_t itself: on its way while the warps multiply.
       Number<P> input{};
       if (real) {
         if (pass.x != nullptr) {
           const float* x = pass.x + static_cast<size_t>(t) * shape.batch + row;
           input.part[0] = *x;
-          if (end.own == 0 && t + kAhead < shape.steps)
-            ask_for(x + static_cast<size_t>(kAhead) * shape.batch);
+          if (end.own == 0 && t + kPrefetchSteps < shape.steps)
+            ptx::prefetch_l2(x + static_cast<size_t>(kPrefetchSteps) * shape.batch);
         } else {
           input = load<P>(pass.z, at);
-          if (t + kAhead < shape.steps) ask_for(pass.z + (at + kAhead * stride) * P);
+          if (t + kPrefetchSteps < shape.steps) ptx::prefetch_l2(pass.z + (at + kPrefetchSteps * stride) * P);
         }
       }
       if (t > 0) wait_for(memory.arrival(tile, (t + 1) & 1), ((t - 1) >> 1) & 1);
@@ -134,15 +134,15 @@ __global__ void __launch_bounds__(kThreads, 1)
       half ^= 1;
     }
   }
-  meet_cluster();  // no block leaves while its memory is read or written by others
+  ptx::sync_cluster();  // no block leaves while its memory is read or written by others
 }
 
 template <int P, bool kTanh, int kBlocks>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(RecurrenceShape shape, BackwardPass pass, int tiles) {
-  using Sizes = Plan<P, kBlocks>;
+  using Sizes = SlabSizes<P, kBlocks>;
   extern __shared__ __align__(128) float shared[];
-  const unsigned rank = cluster_rank();
+  const unsigned rank = ptx::cluster_rank();
   const int n = shape.n, slabs = (n + 15) / 16;
   const int first_row = static_cast<int>(blockIdx.x) / kBlocks * tiles * kTileRows;
   tiles = min(tiles, (shape.batch - first_row + kTileRows - 1) / kTileRows);
@@ -169,20 +169,20 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   const auto row_of = [&](int tile) { return first_row + tile * kTileRows + end.row; };
   const auto is_real = [&](int tile) { return real_unit && row_of(tile) < shape.batch; };
-  const auto here = [&](int tile) { return worked_out(static_cast<size_t>(row_of(tile)) * n + end.unit); };
+  const auto here = [&](int tile) { return opaque(static_cast<size_t>(row_of(tile)) * n + end.unit); };
   const auto read = [&](int s, int tile) {
     const int t = shape.steps - 1 - s;
     Given given{};
     if (t < 0 || !is_real(tile)) return given;
-    const size_t at = worked_out(static_cast<size_t>(t) * stride + here(tile));
+    const size_t at = opaque(static_cast<size_t>(t) * stride + here(tile));
     given.z = load<P>(pass.z, at);
     if (pass.x != nullptr) given.x = pass.x[static_cast<size_t>(t) * shape.batch + row_of(tile)];
     if (pass.all_states || s == 0) given.g = load<P>(pass.gradient, pass.all_states ? at : here(tile));
-    if (t >= kAhead) {
-      ask_for(pass.z + (at - kAhead * stride) * P);
-      if (pass.all_states) ask_for(pass.gradient + (at - kAhead * stride) * P);
+    if (t >= kPrefetchSteps) {
+      ptx::prefetch_l2(pass.z + (at - kPrefetchSteps * stride) * P);
+      if (pass.all_states) ptx::prefetch_l2(pass.gradient + (at - kPrefetchSteps * stride) * P);
       if (pass.x != nullptr && end.own == 0)
-        ask_for(pass.x + static_cast<size_t>(t - kAhead) * shape.batch + row_of(tile));
+        ptx::prefetch_l2(pass.x + static_cast<size_t>(t - kPrefetchSteps) * shape.batch + row_of(tile));
     }
     return given;
   };
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     send_own<P, kBlocks>(memory.vector(tile, s & 1), end, delta, memory.arrival(tile, s & 1), rank);
     if (is_real(tile)) {
-      const size_t at = worked_out(static_cast<size_t>(shape.steps - 1 - s) * stride + here(tile));
+      const size_t at = opaque(static_cast<size_t>(shape.steps - 1 - s) * stride + here(tile));
       store(pass.delta, at, delta);
       if (s > 0) store(pass.before, at + stride, state);
       store(memory.v_sum(tile), threadIdx.x, plus(load<P>(memory.v_sum(tile), threadIdx.x), given.x, delta));
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       half ^= 1;
     }
   }
-  meet_cluster();
+  ptx::sync_cluster();
 }
 
 constexpr int kFew = 8, kMany = 16;  // blocks a cluster
@@ -249,21 +249,21 @@ cudaError_t backward_with(const RecurrenceShape& shape, const BackwardPass& pass
 
 }  // namespace
 
-bool cluster_fits(int n) {
+bool fits(int n) {
   if (n < 1 || n > kManyUnits) return false;
   const Room room = n <= kFewUnits ? room_for<forward_kernel<2, false, kFew>, 2, kFew>()
                                    : room_for<forward_kernel<2, false, kMany>, 2, kMany>();
   return room.status == cudaSuccess;
 }
 
-cudaError_t cluster_forward(const RecurrenceShape& shape, const ForwardPass& pass, cudaStream_t stream) {
+cudaError_t forward(const RecurrenceShape& shape, const ForwardPass& pass, cudaStream_t stream) {
   return shape.n <= kFewUnits ? forward_with<kFew>(shape, pass, stream)
                               : forward_with<kMany>(shape, pass, stream);
 }
 
-cudaError_t cluster_backward(const RecurrenceShape& shape, const BackwardPass& pass, cudaStream_t stream) {
+cudaError_t backward(const RecurrenceShape& shape, const BackwardPass& pass, cudaStream_t stream) {
   return shape.n <= kFewUnits ? backward_with<kFew>(shape, pass, stream)
                               : backward_with<kMany>(shape, pass, stream);
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::cluster

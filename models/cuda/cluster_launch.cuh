@@ -6,7 +6,7 @@
 #include "slab.cuh"
 
 /// Launches of kernels whose blocks come in clusters.
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::cluster {
 
 inline cudaLaunchConfig_t configuration(int blocks, int clusters, size_t bytes, cudaStream_t stream,
                                         cudaLaunchAttribute& attribute) {
@@ -58,8 +58,9 @@ Room room_for() {
   none.status = cudaGetDevice(&device);
   if (none.status != cudaSuccess) return none;
   if (device >= kDevices) return Room{cudaErrorNotSupported, 0};
-  std::call_once(asked[device],
-                 [&] { rooms[device] = make_room(kKernel, kBlocks, Plan<P, kBlocks>::bytes(kMostTiles)); });
+  std::call_once(asked[device], [&] {
+    rooms[device] = make_room(kKernel, kBlocks, SlabSizes<P, kBlocks>::bytes(kMostTiles));
+  });
   return rooms[device];
 }
 
@@ -85,8 +86,9 @@ cudaError_t launch(const RecurrenceShape& shape, const Pass& pass, cudaStream_t 
   const int tiles = tiles_for(shape.batch, room.clusters);
   const int clusters = (shape.batch + tiles * kTileRows - 1) / (tiles * kTileRows);
   cudaLaunchAttribute attribute;
-  const auto config = configuration(kBlocks, clusters, Plan<P, kBlocks>::bytes(tiles), stream, attribute);
+  const auto config =
+      configuration(kBlocks, clusters, SlabSizes<P, kBlocks>::bytes(tiles), stream, attribute);
   return cudaLaunchKernelEx(&config, kKernel, shape, pass, tiles);
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::cluster

@@ -3,7 +3,7 @@
 #include <cuda_bf16.h>
 
 /// Eight neighbouring channels of a pixel, which a thread takes at once.
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::relu {
 
 constexpr int kEight = 8;
 
@@ -18,6 +18,10 @@ template <>
 struct Packed<float> {
   float4 low, high;
 };
+
+static_assert(sizeof(Packed<__nv_bfloat16>) == 16 && alignof(Packed<__nv_bfloat16>) == 16,
+              "one load of 16 bytes");
+static_assert(sizeof(Packed<float>) == 32 && alignof(Packed<float>) == 16, "two loads of 16 bytes");
 
 struct Eight {
   float of[kEight];
@@ -67,4 +71,4 @@ __device__ inline float rounded(float value, const __nv_bfloat16*) {
   return __bfloat162float(__float2bfloat16_rn(value));
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::relu

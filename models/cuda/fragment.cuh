@@ -3,11 +3,11 @@
 #include "slab.cuh"
 
 /// A warp's part of K, in its registers from the first step to the last.
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::cluster {
 
-/// An index that the compiler takes as it is: otherwise it keeps, for every array, what of the address does
-/// not change from step to step, and there are no registers for that.
-__device__ __forceinline__ size_t worked_out(size_t index) {
+/// Hides from the compiler how an index was computed: otherwise it keeps, for every array, the part of the
+/// address that does not change from step to step, and there are no registers for that.
+__device__ __forceinline__ size_t opaque(size_t index) {
   asm volatile("" : "+l"(index));
   return index;
 }
@@ -17,15 +17,15 @@ __device__ __forceinline__ size_t worked_out(size_t index) {
 template <int P, int kBlocks, bool kAdjoint>
 class Fragment {
  public:
-  using Sizes = Plan<P, kBlocks>;
+  using Sizes = SlabSizes<P, kBlocks>;
 
   /// `backs` is room for the scales of the block's rows, which this makes first: 2^(E−14) of each.
   __device__ __forceinline__ void fill(const float* k, int n, int first_own, float* backs) {
     const auto entry = [&](int row, int column) {
       Number<P> x{};
       if (row < n && column < n)
-        x = load<P>(k, worked_out(kAdjoint ? static_cast<size_t>(column) * n + row
-                                           : static_cast<size_t>(row) * n + column));
+        x = load<P>(k, opaque(kAdjoint ? static_cast<size_t>(column) * n + row
+                                       : static_cast<size_t>(row) * n + column));
       return x;
     };
     const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -64,7 +64,7 @@ class Fragment {
     return static_cast<int>(threadIdx.x) / 32 % kSumWarps;
   }
 
-  /// This warp's part of the product with a tile's vector; slabs from `slabs` on hold noughts, and most are
+  /// This warp's part of the product with a tile's vector; slabs from `slabs` on hold zeros, and most are
   /// left out.
   __device__ __forceinline__ void times(const float* vector, int slabs, Product (&sum)[P]) const {
     // (a + ib)(c + id) = ac − bd + i(ad + bc). With the conjugate, (a − ib)(c + id) = ac + bd + i(ad − bc):
@@ -73,7 +73,7 @@ class Fragment {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int s = 0; s < Sizes::kSlabsPerWarp; ++s) {
-      // Seldom asked, for it parts what the compiler may interleave.
+      // Checked only every fourth slab: a branch separates what the compiler may interleave.
       if (s > 0 && s % 4 == 0 && s * kSumWarps >= slabs) break;
       const float* slab = vector + (s * kSumWarps + first_slab()) * Sizes::kSlab;
       const float2 scale = reinterpret_cast<const float2*>(slab + P * Sizes::kPart)[lane % 4];
@@ -120,4 +120,4 @@ class Fragment {
   Left k_[P][Sizes::kSlabsPerWarp];
 };
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::cluster

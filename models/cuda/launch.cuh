@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::relu {
 
 /// Launches a kernel; where the compiler is no CUDA compiler, a test runs it on the CPU (tests/cuda_on_cpu).
 template <class Kernel, class... Arguments>
@@ -15,4 +15,4 @@ void launch(Kernel kernel, dim3 grid, int threads, cudaStream_t stream, const Ar
 #endif
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::relu

@@ -1,6 +1,6 @@
 #include "relu_rows.cuh"
 
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::relu {
 
 namespace {
 
@@ -20,7 +20,7 @@ struct SquarePair {
 /// A channel of a square: x − μ of its four pixels, and which of them the gradient of the maximum goes to.
 struct Chosen {
   float centred[4];
-  int place;
+  int winner;
   bool passes;  ///< whether its ReLU lets it through
 
   template <class T>
@@ -32,12 +32,12 @@ struct Chosen {
       // Of numbers that a T cannot tell apart the first was the largest.
       y[j] = rounded(relu(normaliser.normalised(centred[j], i)), type);
     }
-    place = largest(y);
-    passes = !(y[place] <= 0);
+    winner = largest(y);
+    passes = !(y[winner] <= 0);
   }
 
-  __device__ float at_place() const {
-    return place < 2 ? (place == 0 ? centred[0] : centred[1]) : (place == 2 ? centred[2] : centred[3]);
+  __device__ float of_winner() const {
+    return winner < 2 ? (winner == 0 ? centred[0] : centred[1]) : (winner == 2 ? centred[2] : centred[3]);
   }
 };
 
@@ -58,16 +58,16 @@ __device__ void finish(const Sums& sums, int rows, int channels, int channel, co
 
 /// Σg and Σg(x − μ) of each channel, with g = ∂y where z > 0.
 template <class T>
-__global__ __launch_bounds__(kThreads, 1) void reduce(Tiling tiling, ReluShape shape, ReluBackward pass) {
+__global__ __launch_bounds__(kSumThreads, 1) void reduce(Tiling tiling, ReluShape shape, ReluBackward pass) {
   const int channels = shape.channels;
-  const Place place(tiling);
-  const T* x = static_cast<const T*>(pass.x) + place.channel;
-  const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
+  const ThreadIndex thread(tiling);
+  const T* x = static_cast<const T*>(pass.x) + thread.channel;
+  const T* gradient = static_cast<const T*>(pass.gradient) + thread.channel;
   Sums sums;
-  if (place.works) {
-    const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
+  if (thread.works) {
+    const Normaliser normaliser(pass.statistics, pass.bias, channels, thread.channel);
     for_rows<4>(
-        shape.rows, place,
+        shape.rows, thread,
         [&](int row) {
           const size_t at = static_cast<size_t>(row) * channels;
           return Pair<T>{load(x + at), load(gradient + at)};
@@ -83,23 +83,23 @@ __global__ __launch_bounds__(kThreads, 1) void reduce(Tiling tiling, ReluShape s
           }
         });
   }
-  if (add_blocks(sums, tiling, place, pass.partial, pass.counters)) {
-    finish(sums, shape.rows, channels, place.channel, pass);
+  if (add_blocks(sums, tiling, thread, pass.partial, pass.counters)) {
+    finish(sums, shape.rows, channels, thread.channel, pass);
   }
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads, 1) void reduce_pooled(Tiling tiling, ReluShape shape,
-                                                             ReluBackward pass) {
+__global__ __launch_bounds__(kSumThreads, 1) void reduce_pooled(Tiling tiling, ReluShape shape,
+                                                                ReluBackward pass) {
   const int channels = shape.channels;
-  const Place place(tiling);
-  const T* x = static_cast<const T*>(pass.x) + place.channel;
-  const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
+  const ThreadIndex thread(tiling);
+  const T* x = static_cast<const T*>(pass.x) + thread.channel;
+  const T* gradient = static_cast<const T*>(pass.gradient) + thread.channel;
   Sums sums;
-  if (place.works) {
-    const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
+  if (thread.works) {
+    const Normaliser normaliser(pass.statistics, pass.bias, channels, thread.channel);
     for_rows<1>(
-        shape.out_rows(), place,
+        shape.out_rows(), thread,
         [&](int row) {
           return SquarePair<T>{PackedSquare<T>(x, Square(row, shape.width), channels),
                                load(gradient + static_cast<size_t>(row) * channels)};
@@ -114,12 +114,12 @@ __global__ __launch_bounds__(kThreads, 1) void reduce_pooled(Tiling tiling, Relu
             const Chosen chosen(four, i, normaliser, x);
             const float g = chosen.passes ? gradients.of[i] : 0;
             sums.first.of[i] += g;
-            sums.second.of[i] = fmaf(g, chosen.at_place(), sums.second.of[i]);
+            sums.second.of[i] = fmaf(g, chosen.of_winner(), sums.second.of[i]);
           }
         });
   }
-  if (add_blocks(sums, tiling, place, pass.partial, pass.counters)) {
-    finish(sums, shape.rows, channels, place.channel, pass);
+  if (add_blocks(sums, tiling, thread, pass.partial, pass.counters)) {
+    finish(sums, shape.rows, channels, thread.channel, pass);
   }
 }
 
@@ -146,15 +146,15 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate(Tiling tiling, R
     Pair<T> pair;
     Packed<T> sum;
   };
-  const Place place(tiling);
-  if (!place.works) return;
-  const T* x = static_cast<const T*>(pass.x) + place.channel;
-  const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
-  const T* sum_gradient = static_cast<const T*>(pass.sum_gradient) + (kAdds ? place.channel : 0);
-  T* x_gradient = static_cast<T*>(pass.x_gradient) + place.channel;
-  const Differential differential(pass, channels, place.channel);
+  const ThreadIndex thread(tiling);
+  if (!thread.works) return;
+  const T* x = static_cast<const T*>(pass.x) + thread.channel;
+  const T* gradient = static_cast<const T*>(pass.gradient) + thread.channel;
+  const T* sum_gradient = static_cast<const T*>(pass.sum_gradient) + (kAdds ? thread.channel : 0);
+  T* x_gradient = static_cast<T*>(pass.x_gradient) + thread.channel;
+  const Differential differential(pass, channels, thread.channel);
   for_rows_backwards<2>(
-      shape.rows, place,
+      shape.rows, thread,
       [&](int row) {
         const size_t at = static_cast<size_t>(row) * channels;
         Loaded loaded;
@@ -184,14 +184,14 @@ template <class T>
 __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling tiling, ReluShape shape,
                                                                        ReluBackward pass) {
   const int channels = shape.channels;
-  const Place place(tiling);
-  if (!place.works) return;
-  const T* x = static_cast<const T*>(pass.x) + place.channel;
-  const T* gradient = static_cast<const T*>(pass.gradient) + place.channel;
-  T* x_gradient = static_cast<T*>(pass.x_gradient) + place.channel;
-  const Differential differential(pass, channels, place.channel);
+  const ThreadIndex thread(tiling);
+  if (!thread.works) return;
+  const T* x = static_cast<const T*>(pass.x) + thread.channel;
+  const T* gradient = static_cast<const T*>(pass.gradient) + thread.channel;
+  T* x_gradient = static_cast<T*>(pass.x_gradient) + thread.channel;
+  const Differential differential(pass, channels, thread.channel);
   for_rows_backwards<1>(
-      shape.out_rows(), place,
+      shape.out_rows(), thread,
       [&](int row) {
         return SquarePair<T>{PackedSquare<T>(x, Square(row, shape.width), channels),
                              load(gradient + static_cast<size_t>(row) * channels)};
@@ -206,7 +206,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling ti
           const Chosen chosen(four, i, differential.normaliser, x);
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
-            const float g = chosen.passes && chosen.place == j ? gradients.of[i] : 0;
+            const float g = chosen.passes && chosen.winner == j ? gradients.of[i] : 0;
             four[j].of[i] = differential.of(g, chosen.centred[j], i);
           }
         }
@@ -230,4 +230,4 @@ cudaError_t normalised_relu_backward(const ReluShape& shape, const ReluBackward&
   });
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::relu

@@ -17,7 +17,7 @@ namespace stiefel::models::detail {
 
 namespace {
 
-namespace kernels = stiefel::models::cuda;
+namespace kernels = stiefel::models::cuda::relu;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using torch::nn::BatchNorm2dImpl;
@@ -71,10 +71,10 @@ kernels::ReluShape shape_of(const at::Tensor& x, bool pooled) {
 /// those made on a stream, recorded ones included as long as nothing else runs there while they are replayed.
 unsigned* counters(const c10::cuda::CUDAStream& stream) {
   static std::mutex mutex;
-  // Never given back: when the program ends the driver may be gone before.
-  static auto& kept = *new std::map<std::pair<int, cudaStream_t>, at::Tensor>;
+  // Never freed: at the program's end the driver may be gone already.
+  static auto& of_streams = *new std::map<std::pair<int, cudaStream_t>, at::Tensor>;
   const std::lock_guard<std::mutex> lock(mutex);
-  auto& zeros = kept[{stream.device_index(), stream.stream()}];
+  auto& zeros = of_streams[{stream.device_index(), stream.stream()}];
   if (!zeros.defined()) {
     // Recorded, they would be zero only once the graph is replayed.
     TORCH_CHECK(c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None,

@@ -1,6 +1,6 @@
 #include "relu_rows.cuh"
 
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::relu {
 
 namespace {
 
@@ -52,12 +52,12 @@ __device__ void finish(const Sums& sums, const Eight& pivot, int rows, int chann
 /// μ and σ of each channel. The sums are of x less the first pixel's value: of numbers far from zero the
 /// plain squares would leave no digits of the variance.
 template <class T, bool kAdds>
-__global__ __launch_bounds__(kThreads, 1) void collect(Tiling tiling, ReluShape shape, ReluForward pass) {
+__global__ __launch_bounds__(kSumThreads, 1) void collect(Tiling tiling, ReluShape shape, ReluForward pass) {
   const int channels = shape.channels;
-  const Place place(tiling);
-  const T* x = static_cast<const T*>(pass.x) + place.channel;
-  const T* addend = static_cast<const T*>(pass.addend) + (kAdds ? place.channel : 0);
-  T* sum = static_cast<T*>(pass.sum) + (kAdds ? place.channel : 0);
+  const ThreadIndex thread(tiling);
+  const T* x = static_cast<const T*>(pass.x) + thread.channel;
+  const T* addend = static_cast<const T*>(pass.addend) + (kAdds ? thread.channel : 0);
+  T* sum = static_cast<T*>(pass.sum) + (kAdds ? thread.channel : 0);
   const auto term = [&](int row) {
     const size_t at = static_cast<size_t>(row) * channels;
     if constexpr (kAdds) {
@@ -68,9 +68,9 @@ __global__ __launch_bounds__(kThreads, 1) void collect(Tiling tiling, ReluShape 
   };
   Sums sums;
   Eight pivot{};
-  if (place.works) {
+  if (thread.works) {
     pivot = value(term(0));
-    for_rows<4>(shape.rows, place, term, [&](int row, const Term<T, kAdds>& packed) {
+    for_rows<4>(shape.rows, thread, term, [&](int row, const Term<T, kAdds>& packed) {
       const Eight eight = value(packed);
       if constexpr (kAdds) store(sum + static_cast<size_t>(row) * channels, eight);
 #pragma unroll
@@ -81,8 +81,8 @@ __global__ __launch_bounds__(kThreads, 1) void collect(Tiling tiling, ReluShape 
       }
     });
   }
-  if (add_blocks(sums, tiling, place, pass.partial, pass.counters)) {
-    finish(sums, pivot, shape.rows, channels, place.channel, pass);
+  if (add_blocks(sums, tiling, thread, pass.partial, pass.counters)) {
+    finish(sums, pivot, shape.rows, channels, thread.channel, pass);
   }
 }
 
@@ -90,13 +90,13 @@ __global__ __launch_bounds__(kThreads, 1) void collect(Tiling tiling, ReluShape 
 template <class T>
 __global__ __launch_bounds__(kRowThreads, 3) void apply(Tiling tiling, ReluShape shape, ReluForward pass) {
   const int channels = shape.channels;
-  const Place place(tiling);
-  if (!place.works) return;
-  const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + place.channel;
-  T* out = static_cast<T*>(pass.out) + place.channel;
-  const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
+  const ThreadIndex thread(tiling);
+  if (!thread.works) return;
+  const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + thread.channel;
+  T* out = static_cast<T*>(pass.out) + thread.channel;
+  const Normaliser normaliser(pass.statistics, pass.bias, channels, thread.channel);
   for_rows_backwards<4>(
-      shape.rows, place, [&](int row) { return load(x + static_cast<size_t>(row) * channels); },
+      shape.rows, thread, [&](int row) { return load(x + static_cast<size_t>(row) * channels); },
       [&](int row, const Packed<T>& packed) {
         Eight eight = unpack(packed);
 #pragma unroll
@@ -112,13 +112,13 @@ template <class T>
 __global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, ReluShape shape,
                                                                ReluForward pass) {
   const int channels = shape.channels;
-  const Place place(tiling);
-  if (!place.works) return;
-  const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + place.channel;
-  T* out = static_cast<T*>(pass.out) + place.channel;
-  const Normaliser normaliser(pass.statistics, pass.bias, channels, place.channel);
+  const ThreadIndex thread(tiling);
+  if (!thread.works) return;
+  const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + thread.channel;
+  T* out = static_cast<T*>(pass.out) + thread.channel;
+  const Normaliser normaliser(pass.statistics, pass.bias, channels, thread.channel);
   for_rows_backwards<2>(
-      shape.out_rows(), place,
+      shape.out_rows(), thread,
       [&](int row) { return PackedSquare<T>(x, Square(row, shape.width), channels); },
       [&](int row, const PackedSquare<T>& packed) {
         Eight four[4], result;
@@ -146,4 +146,4 @@ cudaError_t normalised_relu_forward(const ReluShape& shape, const ReluForward& p
   });
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::relu

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/cuda/plain.h"
+
 /// Batch normalisation and the ReLU after it, of images in channels-last order: `rows` pixels of `channels`
 /// numbers each. Two kernels forward and two back, each of which reads every operand once; LibTorch's
 /// operators for the same are four and five. Plain pointers to device memory; images are float or bfloat16,
 /// all else is float.
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::relu {
 
 struct ReluShape {
   int rows;
@@ -55,6 +57,9 @@ struct ReluBackward {
   unsigned* counters;
 };
 
+static_assert(is_plain<ReluShape, 16, 4> && is_plain<ReluForward, 104> && is_plain<ReluBackward, 88>,
+              "parameters of kernels");
+
 constexpr int kCounters = 256;
 
 /// Whether there are kernels for so many channels.
@@ -66,4 +71,4 @@ size_t partial_floats(const ReluShape& shape);
 cudaError_t normalised_relu_forward(const ReluShape& shape, const ReluForward& pass, cudaStream_t stream);
 cudaError_t normalised_relu_backward(const ReluShape& shape, const ReluBackward& pass, cudaStream_t stream);
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::relu

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "src/cuda/plain.h"
+
 /// The recurrence's two passes as persistent kernels: one launch takes every row of the batch through the
 /// whole sequence, with K in registers from the first step to the last. Plain pointers to device memory,
 /// row-major; a complex number is two floats side by side, and `n` counts complex numbers. All is float32.
@@ -24,7 +26,7 @@ struct ForwardPass {
   const float* k;   ///< (n, n)
   const float* b;   ///< (n), real
   const float* h0;  ///< (n)
-  const float* v;   ///< (n), with one input a step; else null, and z holds V x_t on entry
+  const float* v;   ///< (n), with one input per step; else null, and z holds V x_t on entry
   const float* x;   ///< (T, B), real, or null likewise
   float* z;         ///< (T, B, n)
   float* states;    ///< (T, B, n) with all_states, else (B, n)
@@ -37,7 +39,7 @@ struct BackwardPass {
   const float* k;
   const float* b;
   const float* h0;
-  const float* x;         ///< (T, B), real, with one input a step; else null
+  const float* x;         ///< (T, B), real, with one input per step; else null
   const float* z;         ///< (T, B, n)
   const float* gradient;  ///< of the states: (T, B, n) with all_states, else (B, n)
   float* delta;           ///< (T, B, n)
@@ -47,6 +49,9 @@ struct BackwardPass {
   float* v_rows;          ///< (B, n): ∂V of each row, where x is given; else null
   bool all_states;
 };
+
+static_assert(is_plain<RecurrenceShape, 16, 4> && is_plain<ForwardPass, 64> && is_plain<BackwardPass, 96>,
+              "parameters of kernels");
 
 /// Whether the current device has a kernel for this size.
 bool recurrence_fits(int n, bool complex);

@@ -2,7 +2,7 @@
 
 #include "relu_rows.cuh"
 
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::relu {
 
 namespace {
 
@@ -22,8 +22,8 @@ dim3 grid_of(int blocks, const Tiling& tiling) {
 }  // namespace
 
 Launch sums_launch(const ReluShape& shape) {
-  const bool few = shape.rows <= 4 * kThreads;
-  const auto tiling = tiling_of(shape.channels, kThreads, few ? kFewLanes : kMostLanes);
+  const bool few = shape.rows <= 4 * kSumThreads;
+  const auto tiling = tiling_of(shape.channels, kSumThreads, few ? kFewLanes : kMostLanes);
   const int blocks = std::min(share(processors(), tiling.tiles), share(shape.rows, 4 * tiling.rows));
   return {tiling, grid_of(few ? 1 : blocks, tiling)};
 }
@@ -37,7 +37,7 @@ Launch rows_launch(const ReluShape& shape) {
 
 bool normalised_relu_fits(int channels) {
   return channels > 0 && channels % kEight == 0 &&
-         tiling_of(channels, kThreads, kMostLanes).tiles <= kCounters;
+         tiling_of(channels, kSumThreads, kMostLanes).tiles <= kCounters;
 }
 
 size_t partial_floats(const ReluShape& shape) {
@@ -45,4 +45,4 @@ size_t partial_floats(const ReluShape& shape) {
   return static_cast<size_t>(sums.grid.x) * sums.grid.y * sums.tiling.lanes * 2 * kEight;
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::relu

@@ -5,32 +5,32 @@
 #include "channel_sums.cuh"
 #include "launch.cuh"
 
-/// What the passes of a normalised ReLU do with a pixel's channels, and how they share the pixels out.
-namespace stiefel::models::cuda {
+/// What the passes of a normalised ReLU do with a pixel's channels, and how they divide the pixels.
+namespace stiefel::models::cuda::relu {
 
-/// Calls act(row, load_row(row)) for the thread's rows of `count`, `kAhead` loads at a time.
-template <int kAhead, class Load, class Act>
-__device__ void for_rows(int count, const Place& place, Load load_row, Act act) {
+/// Calls act(row, load_row(row)) for the thread's rows of `count`, `kAtOnce` loads at a time.
+template <int kAtOnce, class Load, class Act>
+__device__ void for_rows(int count, const ThreadIndex& thread, Load load_row, Act act) {
   using Row = decltype(load_row(0));
-  const int step = place.step;
-  for (int row = place.first; row < count; row += kAhead * step) {
-    Row rows[kAhead];
+  const int step = thread.step;
+  for (int row = thread.first; row < count; row += kAtOnce * step) {
+    Row rows[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
+    for (int i = 0; i < kAtOnce; ++i) {
       if (row + i * step < count) rows[i] = load_row(row + i * step);
     }
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
+    for (int i = 0; i < kAtOnce; ++i) {
       if (row + i * step < count) act(row + i * step, rows[i]);
     }
   }
 }
 
 /// The same from the last row to the first: after a pass over all rows the caches hold the last ones.
-template <int kAhead, class Load, class Act>
-__device__ void for_rows_backwards(int count, const Place& place, Load load_row, Act act) {
-  for_rows<kAhead>(
-      count, place, [&](int row) { return load_row(count - 1 - row); },
+template <int kAtOnce, class Load, class Act>
+__device__ void for_rows_backwards(int count, const ThreadIndex& thread, Load load_row, Act act) {
+  for_rows<kAtOnce>(
+      count, thread, [&](int row) { return load_row(count - 1 - row); },
       [&](int row, const auto& packed) { act(count - 1 - row, packed); });
 }
 
@@ -52,18 +52,18 @@ struct Normaliser {
 /// Keeps a NaN, as LibTorch's does.
 __device__ inline float relu(float z) { return z <= 0 ? 0 : z; }
 
-/// Of four numbers the place of the first that is largest, or of a NaN, as LibTorch's pooling has it.
+/// The index of the first that is largest of four numbers, or of the last NaN, as LibTorch's pooling has it.
 __device__ inline int largest(const float (&of)[4]) {
-  int place = 0;
+  int index = 0;
   float best = of[0];
 #pragma unroll
   for (int i = 1; i < 4; ++i) {
     if (of[i] > best || of[i] != of[i]) {
       best = of[i];
-      place = i;
+      index = i;
     }
   }
-  return place;
+  return index;
 }
 
 /// The pixels of the 2×2 square that a pooled one stands for; `width` is that of the unpooled image.
@@ -110,7 +110,7 @@ Launch rows_launch(const ReluShape& shape);
 template <class Sum, class Rows, class Pass>
 cudaError_t launch_both(Sum sum, Rows rows, const ReluShape& shape, const Pass& pass, cudaStream_t stream) {
   const auto first = sums_launch(shape), second = rows_launch(shape);
-  launch(sum, first.grid, kThreads, stream, first.tiling, shape, pass);
+  launch(sum, first.grid, kSumThreads, stream, first.tiling, shape, pass);
   launch(rows, second.grid, kRowThreads, stream, second.tiling, shape, pass);
   return cudaGetLastError();
 }
@@ -121,4 +121,4 @@ cudaError_t with_type(const ReluShape& shape, Act act) {
   return shape.bf16 ? act(static_cast<__nv_bfloat16*>(nullptr)) : act(static_cast<float*>(nullptr));
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::relu

@@ -12,11 +12,11 @@
 //
 // The way back is the same with Kᴴ in the registers and δ in place of h.
 
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::row {
 
 namespace {
 
-constexpr int kAhead = 8;  // steps between asking for memory and reading it
+constexpr int kPrefetchSteps = 8;  // between the prefetch of memory and its read
 
 template <int P, bool kTanh, int kRows, int kPairs>
 __global__ void __launch_bounds__(kThreads, 1) forward_kernel(RecurrenceShape shape, ForwardPass pass) {
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(RecurrenceShape sh
   // V x_t, or x_t itself, is read a step before it is used.
   const float* input_at = one ? pass.x + row : z_at;
   const size_t input_stride = one ? static_cast<size_t>(shape.batch) : stride;
-  const bool asks = one ? threadIdx.x == 0 : writes;
+  const bool prefetches = one ? threadIdx.x == 0 : writes;
   const auto read = [&](Number<P>& input) {
     if (one) {
       input.part[0] = *input_at;
@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(RecurrenceShape sh
   for (int t = 0; t < shape.steps; ++t) {
     input_at += input_stride;
     if (t + 1 < shape.steps) read(next);
-    if (asks && t + kAhead < shape.steps) ask_for(input_at + (kAhead - 1) * input_stride);
+    if (prefetches && t + kPrefetchSteps < shape.steps)
+      ptx::prefetch_l2(input_at + (kPrefetchSteps - 1) * input_stride);
     const Number<P> product = k.times(from + (t & 1) * kHalf);
     const Number<P> z = one ? plus(product, input.part[0], v) : plus(product, 1.0f, input);
     const Number<P> state = Unit<P, kTanh>(z, bias).h();
@@ -129,12 +130,13 @@ __global__ void __launch_bounds__(kThreads, 1) backward_kernel(RecurrenceShape s
       more_at -= stride;
       if (t > 0) more = read(more_at);
     }
-    if (t > kAhead) {
+    if (t > kPrefetchSteps) {
       if (writes) {
-        ask_for(z_at - (kAhead - 2) * stride);
-        if (pass.all_states) ask_for(more_at - (kAhead - 1) * stride);
+        ptx::prefetch_l2(z_at - (kPrefetchSteps - 2) * stride);
+        if (pass.all_states) ptx::prefetch_l2(more_at - (kPrefetchSteps - 1) * stride);
       }
-      if (one && threadIdx.x == 0) ask_for(x_at - static_cast<size_t>(kAhead - 1) * shape.batch);
+      if (one && threadIdx.x == 0)
+        ptx::prefetch_l2(x_at - static_cast<size_t>(kPrefetchSteps - 1) * shape.batch);
     }
     z_at -= stride;
     delta_at -= stride;
@@ -189,7 +191,7 @@ struct LaunchBackward {
 
 }  // namespace
 
-bool row_fits(int n) {
+bool fits(int n) {
   if (n < 1 || n > 128) return false;
   cudaFuncAttributes attributes;  // none where the kernels were compiled for other devices
   if (cudaFuncGetAttributes(&attributes, forward_kernel<2, false, 4, 8>) == cudaSuccess) return true;
@@ -197,12 +199,12 @@ bool row_fits(int n) {
   return false;
 }
 
-cudaError_t row_forward(const RecurrenceShape& shape, const ForwardPass& pass, cudaStream_t stream) {
+cudaError_t forward(const RecurrenceShape& shape, const ForwardPass& pass, cudaStream_t stream) {
   return choose(shape, LaunchForward{shape, pass, stream});
 }
 
-cudaError_t row_backward(const RecurrenceShape& shape, const BackwardPass& pass, cudaStream_t stream) {
+cudaError_t backward(const RecurrenceShape& shape, const BackwardPass& pass, cudaStream_t stream) {
   return choose(shape, LaunchBackward{shape, pass, stream});
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::row

@@ -1,17 +1,18 @@
 #pragma once
 
+#include "src/cuda/ptx.cuh"
 #include "unit.cuh"
 
 /// A square matrix across the registers of a block, and its product with a vector in shared memory.
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::row {
 
 constexpr int kThreads = 256;
 constexpr int kLanes = 8;  // that share a row of K
 constexpr int kGroups = kThreads / kLanes;
 
-/// Shared memory by its address: kept in a register, where the compiler would work it out in every step.
+/// The address of shared memory, held in a register: the compiler would otherwise compute it in every step.
 __device__ __forceinline__ unsigned address_of(const float* shared) {
-  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  unsigned address = ptx::shared_address(shared);
   asm volatile("" : "+r"(address));
   return address;
 }
@@ -42,8 +43,8 @@ __device__ __forceinline__ void write_one(unsigned address, const Number<P>& x) 
   }
 }
 
-/// A thread's part of a square matrix and its product with a vector in shared memory. P parts a number, kRows
-/// rows a thread, kPairs pairs of columns.
+/// A thread's part of a square matrix and its product with a vector in shared memory. P parts per number,
+/// kRows rows per thread, kPairs pairs of columns.
 template <int P, int kRows, int kPairs>
 class Tile {
  public:
@@ -51,7 +52,7 @@ class Tile {
   static constexpr int kColumns = kLanes * 2 * kPairs;
   static_assert(kUnits == kColumns, "the matrix is square");
 
-  /// The matrix itself, or its conjugate transpose; nought outside n×n.
+  /// The matrix itself, or its conjugate transpose; zero outside n×n.
   template <bool kAdjoint>
   __device__ __forceinline__ void fill(const float* k, int n) {
     const int lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
@@ -112,7 +113,7 @@ class Tile {
   }
 
  private:
-  /// The sums over the eight lanes, each halving of the lanes halving the rows that a lane cares for.
+  /// The sums over the eight lanes, each halving of the lanes halving the rows that a lane adds up.
   __device__ __forceinline__ static Number<P> gather(Number<P> (&sum)[kRows]) {
     const int lane = threadIdx.x % kLanes;
     int away = kLanes / 2;
@@ -124,8 +125,8 @@ class Tile {
 #pragma unroll
         for (int p = 0; p < P; ++p) {
           const float given = upper ? sum[i].part[p] : sum[i + rows].part[p];
-          const float kept = upper ? sum[i + rows].part[p] : sum[i].part[p];
-          sum[i].part[p] = kept + __shfl_xor_sync(~0u, given, away);
+          const float own = upper ? sum[i + rows].part[p] : sum[i].part[p];
+          sum[i].part[p] = own + __shfl_xor_sync(~0u, given, away);
         }
       }
       away /= 2;
@@ -141,4 +142,4 @@ class Tile {
   Number<P> k_[kRows][2 * kPairs];
 };
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::row

@@ -4,25 +4,25 @@
 #include "split_product.cuh"
 #include "unit.cuh"
 
-/// How a cluster's work is cut up, and where the pieces lie in a block's shared memory.
-namespace stiefel::models::cuda {
+/// How a cluster's work is divided, and where the pieces lie in a block's shared memory.
+namespace stiefel::models::cuda::cluster {
 
-constexpr int kOwn = 32;       // units of a block
-constexpr int kTileRows = 8;   // rows of the batch in a tile
-constexpr int kMostTiles = 3;  // what shared memory holds at n = 512
-constexpr int kAhead = 8;      // steps between asking for memory and reading it
-constexpr int kSumWarps = 4;   // warps that share the sum over h: a set, which has 16 of the block's units
+constexpr int kOwn = 32;           // units of a block
+constexpr int kTileRows = 8;       // rows of the batch in a tile
+constexpr int kMostTiles = 3;      // what shared memory holds at n = 512
+constexpr int kPrefetchSteps = 8;  // between the prefetch of memory and its read
+constexpr int kSumWarps = 4;  // warps that share the sum over h: a set, which has 16 of the block's units
 constexpr int kSets = 2;
 constexpr int kSetThreads = 32 * kSumWarps;
 constexpr int kThreads = kSets * kSetThreads;
-static_assert(kThreads == kOwn * kTileRows, "at a step's end a thread has a unit of a row");
+static_assert(kThreads == kOwn * kTileRows, "at the end of a step a thread has a unit of a row");
 
-/// Sizes, in words of 32 bits where not said otherwise. P parts a number, kBlocks blocks a cluster.
+/// Sizes, in words of 32 bits where not said otherwise. P parts per number, kBlocks blocks per cluster.
 ///
 /// A tile's vector is made of slabs: 16 units of its 8 rows, as right factors, a part after the other, each
 /// lane's four words together, and then the scales of the rows. A set's own slab is sent whole.
 template <int P, int kBlocks>
-struct Plan {
+struct SlabSizes {
   static constexpr int kUnits = kOwn * kBlocks;
   static constexpr int kSlabs = kUnits / 16;
   static constexpr int kSlabsPerWarp = kSlabs / kSumWarps;
@@ -34,6 +34,8 @@ struct Plan {
   /// bank.
   static constexpr int kRowApart = P == 2 ? 34 : 36;
   static constexpr int kParts = kSumWarps * kTileRows * kRowApart * P;
+  static_assert(kSlab % 4 == 0 && kVector % 4 == 0 && kParts % 4 == 0,
+                "bulk copies and reads of four words need 16-byte alignment");
   /// Bytes that a slab brings from each set of the peers, all together.
   static constexpr unsigned kComing = (kBlocks - 1) * kSlab * sizeof(float);
 
@@ -42,12 +44,12 @@ struct Plan {
            sizeof(Arrival) * 2 * static_cast<size_t>(tiles);
   }
 };
-static_assert(Plan<2, 16>::bytes(kMostTiles) <= 232448, "what a block may have of shared memory");
+static_assert(SlabSizes<2, 16>::bytes(kMostTiles) <= 232448, "what a block may have of shared memory");
 
 /// A block's shared memory.
 template <int P, int kBlocks>
 struct Memory {
-  using Sizes = Plan<P, kBlocks>;
+  using Sizes = SlabSizes<P, kBlocks>;
   float* base;
   int tiles;
 
@@ -112,4 +114,4 @@ __device__ __forceinline__ Number<P> add_parts(const float* parts, int own, int 
   return sum;
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::cluster

@@ -10,7 +10,7 @@
 /// Tensor cores cut off what does not fit as they add, which over many steps would shrink the states: a
 /// product is therefore kept to 16 terms, the small ones first, and added to the others by the float32 units,
 /// which round.
-namespace stiefel::models::cuda {
+namespace stiefel::models::cuda::cluster {
 
 /// A group's scale, from the bits of the largest absolute value in it.
 struct Scale {
@@ -73,4 +73,4 @@ __device__ __forceinline__ void add(Product& c, float2 scale, const Product& d) 
   for (int i = 0; i < 4; ++i) c.at[i] = fmaf(i % 2 == 0 ? scale.x : scale.y, d.at[i], c.at[i]);
 }
 
-}  // namespace stiefel::models::cuda
+}  // namespace stiefel::models::cuda::cluster

@@ -1,6 +1,7 @@
 #pragma once
 
-/// A hidden unit's arithmetic: numbers of P = 1 (real) or 2 (complex) parts, and the activations.
+/// A hidden unit's arithmetic, for both kernels of the recurrence: numbers of P = 1 (real) or 2 (complex)
+/// parts, and the activations.
 namespace stiefel::models::cuda {
 
 template <int P>
@@ -40,12 +41,7 @@ __device__ __forceinline__ Number<P> plus(const Number<P>& x, float a, const Num
   return sum;
 }
 
-/// Asks for memory that is read some steps later, so that the read finds it in the second-level cache.
-__device__ __forceinline__ void ask_for(const float* address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-}
-
-/// What the activation at z is, h, and what of its slope does not depend on the gradient.
+/// The activation at z, h, and what of its slope does not depend on the gradient.
 template <int P, bool kTanh>
 struct Unit;
 

@@ -35,6 +35,8 @@ struct Context {
   }
 };
 
+static_assert(is_plain<Context, 64>, "a parameter of kernels");
+
 /// The largest power of two at most `value`; 1 where value is 0 or not finite.
 __device__ inline float power_below(float value) {
   if (!(value > 0) || !isfinite(value)) return 1;

@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
 
 #include "half_block.h"
+#include "plain.h"
 
 /// The plan of a mixed step: where every buffer of every matrix lies in one workspace, and which thread block
 /// computes what. It depends on the shapes and on the number of multiprocessors alone. Plain C++ without a
@@ -201,12 +201,6 @@ class MixedPlan {
   size_t workspace_bytes_ = 0;
   size_t widest_row_bytes_ = 0;
 };
-
-// The host and the device compilers must agree on everything that travels as bytes, and a member added here
-// must be added on purpose.
-template <class Struct, size_t kBytes, size_t kAlign = 8>
-constexpr bool is_plain = std::is_trivially_copyable_v<Struct>&& std::is_standard_layout_v<Struct> &&
-                          sizeof(Struct) == kBytes && alignof(Struct) == kAlign;
 
 static_assert(is_plain<Matrix, 64>);
 static_assert(offsetof(Matrix, v) == 24 && offsetof(Matrix, x_row) == 40 && offsetof(Matrix, g_column) == 60);

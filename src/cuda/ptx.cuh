@@ -103,13 +103,12 @@ __device__ __forceinline__ void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-/// From this block's shared memory to the same address at a peer, counted by the peer's copy of a barrier.
-__device__ __forceinline__ void copy_to_peer(uint32_t address, uint32_t bytes, uint32_t barrier,
-                                             unsigned rank) {
+/// From this block's shared memory to a peer's. `to` and `barrier` are the peer's addresses.
+__device__ __forceinline__ void copy_to_peer(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          peer_address(address, rank)),
-      "r"(address), "r"(bytes), "r"(peer_address(barrier, rank))
+          to),
+      "r"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }
 

@@ -16,7 +16,7 @@
 
 namespace relu_kernels_test {
 
-using namespace stiefel::models::cuda;
+using namespace stiefel::models::cuda::relu;
 
 float value(float x) { return x; }
 float value(__nv_bfloat16 x) { return __bfloat162float(x); }

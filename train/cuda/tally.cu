@@ -6,23 +6,23 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// A thread for each row: there are few, and this takes less time than the launch.
+/// A thread per row: there are few, and this takes less time than the launch.
 __global__ void count_wrong(const float* scores, const int64_t* targets, const float* loss, int64_t count,
                             int64_t classes, double* loss_sum, int64_t* wrong) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   bool missed = false;
   if (row < count) {
-    const float* mine = scores + row * classes;
-    float best = mine[0];
-    int64_t place = 0;
+    const float* row_scores = scores + row * classes;
+    float best = row_scores[0];
+    int64_t predicted = 0;
     for (int64_t i = 1; i < classes; ++i) {
-      const float value = mine[i];
+      const float value = row_scores[i];
       if (value > best || (value != value && best == best)) {
         best = value;
-        place = i;
+        predicted = i;
       }
     }
-    missed = place != targets[row];
+    missed = predicted != targets[row];
   }
   const int in_block = __syncthreads_count(missed);
   if (threadIdx.x != 0) return;
