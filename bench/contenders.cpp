@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <stiefel/optim/euclidean.h>
 
 #include <stdexcept>
 
@@ -9,8 +10,6 @@
 #include "parametrised_run.h"
 #include "soft_run.h"
 #include "start.h"
-#include "train/device_adam.h"
-#include "train/device_sgd.h"
 #include "whitening_run.h"
 
 namespace stiefel::bench {
@@ -27,14 +26,14 @@ std::unique_ptr<Run> fused_sgd_run(const Workload& workload, const at::Device& d
   const auto options = [](const Layer&, const Start& start) {
     return torch::optim::SGDOptions(start.rate(kGrowth)).momentum(kMomentum);
   };
-  return std::make_unique<OptimizerRun<train::DeviceSgd>>(workload, device, options,
-                                                          [](torch::optim::OptimizerParamState&) {});
+  return std::make_unique<OptimizerRun<SGD>>(workload, device, options,
+                                             [](torch::optim::OptimizerParamState&) {});
 }
 
 std::unique_ptr<Run> fused_adam_run(const Workload& workload, const at::Device& device) {
   const auto options = [](const Layer&, const Start&) { return torch::optim::AdamOptions(1e-3); };
-  return std::make_unique<OptimizerRun<train::DeviceAdam>>(workload, device, options,
-                                                           [](torch::optim::OptimizerParamState&) {});
+  return std::make_unique<OptimizerRun<Adam>>(workload, device, options,
+                                              [](torch::optim::OptimizerParamState&) {});
 }
 
 Contender plain(const char* name, decltype(&sgd_run) begin) {

@@ -2,14 +2,12 @@
 
 #include <stiefel/optim/cayley_adam.h>
 #include <stiefel/optim/cayley_sgd.h>
+#include <stiefel/optim/euclidean.h>
 #include <stiefel/optim/retraction_sgd.h>
 
 #include <algorithm>
 #include <map>
 
-#include "device_adam.h"
-#include "device_rmsprop.h"
-#include "device_sgd.h"
 #include "rms_scaling.h"
 
 namespace stiefel::train {
@@ -47,23 +45,23 @@ std::unique_ptr<Optimizer> sgd(const std::vector<at::Tensor>& parameters, const 
   const auto plain =
       torch::optim::SGDOptions(*config.lr).momentum(momentum).nesterov(config.nesterov && momentum > 0);
   const auto decaying = torch::optim::SGDOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<DeviceSgd>(euclidean_groups(parameters, config, decaying, plain), plain);
+  return std::make_unique<SGD>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
 
 /// ADAM, or AdamW, which decays by 0.01 where it is not told otherwise.
-template <class Adam, class Options>
+template <class Optimiser, class Options>
 std::unique_ptr<Optimizer> adam_of(const std::vector<at::Tensor>& parameters, const Config& config) {
   const auto plain = Options(*config.lr).betas({config.beta1, config.beta2_of_adam()}).weight_decay(0);
   const auto decaying = Options(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<Adam>(euclidean_groups(parameters, config, decaying, plain), plain);
+  return std::make_unique<Optimiser>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
-constexpr auto adam = adam_of<DeviceAdam, torch::optim::AdamOptions>;
-constexpr auto adamw = adam_of<DeviceAdamW, torch::optim::AdamWOptions>;
+constexpr auto adam = adam_of<Adam, torch::optim::AdamOptions>;
+constexpr auto adamw = adam_of<AdamW, torch::optim::AdamWOptions>;
 
 std::unique_ptr<Optimizer> rmsprop(const std::vector<at::Tensor>& parameters, const Config& config) {
   const auto plain = torch::optim::RMSpropOptions(*config.lr).alpha(0.9);
   const auto decaying = torch::optim::RMSpropOptions(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<DeviceRmsprop>(euclidean_groups(parameters, config, decaying, plain), plain);
+  return std::make_unique<RMSprop>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
 
 /// What trains the Euclidean parameters beside orthonormal ones.

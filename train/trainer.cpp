@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <stiefel/manifold.h>
+#include <stiefel/optim/device_rates.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
@@ -19,7 +20,6 @@
 #include "clip.h"
 #include "data/seeds.h"
 #include "device.h"
-#include "device_rates.h"
 #include "display.h"
 #include "half_weights.h"
 #include "network.h"
@@ -96,7 +96,7 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
   for (const auto& optimizer : optimisers_) schedules_.emplace_back(*optimizer, factor_of(config_));
   if (const auto what = what_waits(config_); !what.empty()) graph_.refuse(what);
   for (const auto& optimizer : optimisers_) {
-    if (!reads_rates_from_device(*optimizer)) {
+    if (!has_device_rates(*optimizer)) {
       graph_.refuse("an optimiser takes its rate from the host");
     }
   }

@@ -1,6 +1,6 @@
 #include <stiefel/optim/cayley_adam.h>
 
-#include "optim/euclidean.h"
+#include "optim/euclidean_steps.h"
 
 namespace stiefel {
 
@@ -58,46 +58,39 @@ at::Tensor CayleyAdam::momentum_of(const GroupOptions& options, ParamState& base
   return state.exp_avg;
 }
 
-void CayleyAdam::step_bucket(const GroupOptions& group, const Bucket& bucket, const at::Tensor& rate,
-                             const Counters& counters) {
+void CayleyAdam::step_manifold(const GroupOptions& group, const StepBatch& batch, const at::Tensor& rate,
+                               const Counters& counters) {
   const auto& options = static_cast<const CayleyAdamOptions&>(group);
   const auto [beta1, beta2] = options.betas();
   std::vector<at::Tensor> second_moments;
   std::vector<at::Tensor> steps;
-  for (auto* base : bucket.states) {
+  for (auto* base : batch.states) {
     const auto& state = static_cast<const CayleyAdamParamState&>(*base);
     second_moments.push_back(state.second_moment);
     steps.push_back(state.step);
   }
-  cayley_adam_(bucket.points, bucket.momenta, second_moments, steps, bucket.gradients, counters.skipped, rate,
+  cayley_adam_(batch.points, batch.momenta, second_moments, steps, batch.gradients, counters.skipped, rate,
                beta1, beta2, options.cayley(), options.batched(), counters.off_manifold);
 }
 
-void CayleyAdam::step_euclidean(const GroupOptions& group, at::Tensor& parameter, const at::Tensor& gradient,
-                                const at::Tensor& rate, ParamState& base) {
+void CayleyAdam::step_euclidean(const GroupOptions& group, const StepBatch& batch, detail::GroupRate& rate) {
   const auto& options = static_cast<const CayleyAdamOptions&>(group);
   const auto [beta1, beta2] = options.betas();
-  auto& state = static_cast<CayleyAdamParamState&>(base);
-  if (!state.exp_avg.defined()) {
-    state.exp_avg = at::zeros_like(parameter);
-    state.exp_avg_sq = at::zeros_like(parameter);
-    state.step = at::zeros({}, at::TensorOptions(at::kDouble).device(parameter.device()));
+  std::vector<at::Tensor*> averages;
+  std::vector<at::Tensor*> squares;
+  std::vector<at::Tensor> steps;
+  for (size_t i = 0; i < batch.states.size(); ++i) {
+    auto& state = static_cast<CayleyAdamParamState&>(*batch.states[i]);
+    if (!state.step.defined()) {
+      state.step = at::zeros({}, at::TensorOptions(at::kDouble).device(batch.points[i].device()));
+    }
+    averages.push_back(&state.exp_avg);
+    squares.push_back(&state.exp_avg_sq);
+    steps.push_back(state.step);
   }
-  // As in torch, a complex parameter is a real one of twice the size.
-  const auto real = [](const at::Tensor& t) {
-    return t.is_complex() ? at::view_as_real(t.resolve_conj()) : t;
-  };
-  const detail::AdamTerms terms{beta1, beta2, options.eps(), options.weight_decay(),
-                                options.decoupled_weight_decay()};
-  const auto step = [&](const auto& at_rate) {
-    detail::euclidean_adam_(real(parameter), real(gradient), real(state.exp_avg), real(state.exp_avg_sq),
-                            state.step, terms, at_rate);
-  };
-  if (parameter.device().is_cpu()) {
-    step(options.lr());
-  } else {
-    step(rate);
-  }
+  detail::euclidean_adam_(
+      {batch.points, batch.gradients}, averages, squares, steps,
+      {beta1, beta2, options.eps(), options.weight_decay(), options.decoupled_weight_decay()}, rate);
 }
 
 }  // namespace stiefel

@@ -144,19 +144,19 @@ const ParamState* ManifoldOptimizer::find_state(const at::Tensor& parameter) con
 
 void ManifoldOptimizer::prepare() {
   const at::NoGradGuard no_grad;
-  seen_.resize(param_groups_.size());
+  groups_.resize(param_groups_.size());
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     auto& group = param_groups_[i];
     check_options(group, defaults());
     const auto& options = options_of(group);
     options.validate();
-    auto& seen = seen_[i];
-    if (seen.parameters == group.params().size()) continue;
+    auto& prepared = groups_[i].prepared;
+    if (prepared == group.params().size()) continue;
     if (options.manifold() == Manifold::kStiefel) {
       const auto& all = group.params();
-      place_on_manifold({all.begin() + static_cast<std::ptrdiff_t>(seen.parameters), all.end()}, options);
+      place_on_manifold({all.begin() + static_cast<std::ptrdiff_t>(prepared), all.end()}, options);
     }
-    seen.parameters = group.params().size();
+    prepared = group.params().size();
   }
 }
 
@@ -212,22 +212,17 @@ void ManifoldOptimizer::place_on_manifold(const std::vector<at::Tensor>& paramet
   }
 }
 
-const at::Tensor& ManifoldOptimizer::Seen::rate_on(const at::Device& device, double value) {
-  refresh(value);
-  for (const auto& rate : rates) {
-    if (rate.device() == device) return rate;
-  }
-  return rates.emplace_back(at::full({}, value, at::TensorOptions(at::kDouble).device(device)));
-}
-
-void ManifoldOptimizer::Seen::refresh(double value) {
-  if (rate_value == value) return;
-  for (auto& rate : rates) rate.fill_(value);
-  rate_value = value;
-}
-
 void ManifoldOptimizer::refresh_rates() {
-  for (size_t i = 0; i < seen_.size(); ++i) seen_[i].refresh(param_groups_[i].options().get_lr());
+  for (size_t i = 0; i < groups_.size(); ++i) groups_[i].rate.set(param_groups_[i].options().get_lr());
+}
+
+bool ManifoldOptimizer::has_device_rates() const {
+  for (const auto& group : param_groups_) {
+    for (const auto& parameter : group.params()) {
+      if (parameter.device().is_cpu()) return false;
+    }
+  }
+  return true;
 }
 
 ManifoldOptimizer::Counters& ManifoldOptimizer::counters_on(const at::Device& device) {
@@ -273,10 +268,10 @@ void ManifoldOptimizer::report_off_manifold(Counters& counters) const {
   detail::fail_off_manifold(matrices, worst, batched);
 }
 
-void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& seen) {
+void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::GroupRate& rate) {
   const auto& options = options_of(group);
   using Kind = std::tuple<at::ScalarType, c10::DeviceType, c10::DeviceIndex>;
-  std::map<Kind, Bucket> buckets;
+  std::map<Kind, StepBatch> batches;
   std::vector<std::pair<at::Tensor, at::Tensor>> apart;  // points that are not their parameters' memory
   std::vector<std::pair<at::Tensor, ParamState*>> rounded;
   for (auto& parameter : group.params()) {
@@ -294,30 +289,31 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, Seen& se
     const auto point = state.master.defined() ? state.master : home.resolve_conj().resolve_neg();
     if (!state.master.defined() && !point.is_same(home)) apart.emplace_back(point, home);
     const auto momentum = momentum_of(options, state, point);
-    auto& bucket = buckets[{point.scalar_type(), point.device().type(), point.device().index()}];
-    bucket.points.push_back(point);
-    if (momentum.defined()) bucket.momenta.push_back(momentum);
-    bucket.gradients.push_back(parameter.grad().to(point.scalar_type()).resolve_conj().resolve_neg());
-    bucket.states.push_back(&state);
+    auto& batch = batches[{point.scalar_type(), point.device().type(), point.device().index()}];
+    batch.points.push_back(point);
+    if (momentum.defined()) batch.momenta.push_back(momentum);
+    batch.gradients.push_back(parameter.grad().to(point.scalar_type()).resolve_conj().resolve_neg());
+    batch.states.push_back(&state);
   }
-  for (auto& [kind, bucket] : buckets) {
-    const auto device = bucket.points[0].device();
-    step_bucket(options, bucket, seen.rate_on(device, options.lr()), counters_on(device));
+  for (auto& [kind, batch] : batches) {
+    const auto device = batch.points[0].device();
+    step_manifold(options, batch, rate.on(device), counters_on(device));
   }
   for (const auto& [point, home] : apart) home.copy_(point);
   for (const auto& [parameter, state] : rounded) write_rounding(parameter, *state);
 }
 
-void ManifoldOptimizer::step_euclidean_group(OptimizerParamGroup& group, Seen& seen) {
-  const auto& options = options_of(group);
+void ManifoldOptimizer::step_euclidean_group(OptimizerParamGroup& group, detail::GroupRate& rate) {
+  StepBatch batch;
   for (auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
                 " is sparse, which this optimiser does not support; make it dense");
-    auto weight = parameter.detach();
-    step_euclidean(options, weight, parameter.grad(), seen.rate_on(weight.device(), options.lr()),
-                   state_of(parameter));
+    batch.points.push_back(parameter.detach());
+    batch.gradients.push_back(parameter.grad());
+    batch.states.push_back(&state_of(parameter));
   }
+  if (!batch.points.empty()) step_euclidean(options_of(group), batch, rate);
 }
 
 void ManifoldOptimizer::check_capture() const {
@@ -331,12 +327,11 @@ void ManifoldOptimizer::check_capture() const {
         captures = detail::is_capturing(*asked);
       }
       if (!captures || !parameter.grad().defined()) continue;
-      TORCH_CHECK(find_state(parameter) && !seen_[i].rates.empty(),
+      TORCH_CHECK(find_state(parameter) && groups_[i].rate.has_copies(),
                   "stiefel: a step is captured into a CUDA graph before it was ever taken, so every replay "
-                  "would make "
-                  "its buffers again; take one step before the capture");
+                  "would make its buffers again; take one step before the capture");
       TORCH_CHECK(
-          seen_[i].rate_value == options_of(group).lr(), "stiefel: a rate has changed to ",
+          groups_[i].rate.value() == options_of(group).lr(), "stiefel: a rate has changed to ",
           options_of(group).lr(),
           " since the last step, and a capture would freeze it; call refresh_rates() before the capture");
     }
@@ -352,12 +347,13 @@ at::Tensor ManifoldOptimizer::step(LossClosure closure) {
   const at::NoGradGuard no_grad;
   prepare();
   check_capture();
+  refresh_rates();
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     auto& group = param_groups_[i];
     if (options_of(group).manifold() == Manifold::kStiefel) {
-      step_manifold_group(group, seen_[i]);
+      step_manifold_group(group, groups_[i].rate);
     } else {
-      step_euclidean_group(group, seen_[i]);
+      step_euclidean_group(group, groups_[i].rate);
     }
   }
   for (auto& counters : counters_) {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "optim/euclidean.h"
+#include "optim/euclidean_steps.h"
 
 namespace stiefel {
 
@@ -48,14 +48,13 @@ at::Tensor& MomentumParamState::buffer_like(const at::Tensor& point) {
   return momentum_buffer;
 }
 
-void sgd_step_(const GroupOptions& group, const SgdTerms& terms, at::Tensor& parameter,
-               const at::Tensor& gradient, const at::Tensor& rate, MomentumParamState& state) {
-  auto& buffer = state.momentum_buffer;
-  if (parameter.device().is_cpu()) {
-    detail::euclidean_sgd_(parameter, gradient, buffer, terms, group.weight_decay(), group.lr());
-  } else {
-    detail::euclidean_sgd_(parameter, gradient, buffer, terms, group.weight_decay(), rate);
+void detail::euclidean_sgd_(const GroupOptions& group, const SgdTerms& terms, const StepBatch& batch,
+                            GroupRate& rate) {
+  std::vector<at::Tensor*> buffers;
+  for (auto* state : batch.states) {
+    buffers.push_back(&static_cast<MomentumParamState&>(*state).momentum_buffer);
   }
+  euclidean_sgd_({batch.points, batch.gradients}, buffers, terms, group.weight_decay(), rate);
 }
 
 }  // namespace stiefel

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/cuda/plan_cache.h"
-#include "src/optim/euclidean.h"
+#include "src/optim/euclidean_steps.h"
 #include "tests/support.h"
 
 // What a captured step rests on, as far as it can be shown without a GPU: the forms of the Euclidean steps
@@ -14,9 +14,10 @@
 namespace captured_steps_test {
 
 using at::Tensor;
+using stiefel::detail::adam_formula_;
 using stiefel::detail::AdamTerms;
-using stiefel::detail::euclidean_adam_;
-using stiefel::detail::euclidean_sgd_;
+using stiefel::detail::GroupRate;
+using stiefel::detail::sgd_formula_;
 
 /// How often tensors were read on the host while `work` ran.
 int host_reads(const std::function<void()>& work) {
@@ -57,7 +58,7 @@ TEST(EuclideanSteps, SgdByATensorsRateIsTorchs) {
         rate.fill_(rate_at(step));
         theirs.step();
         EXPECT_EQ(host_reads([&] {
-                    euclidean_sgd_(ours, reference.grad(), buffer, {momentum, 0, nesterov}, 0.05, rate);
+                    sgd_formula_(ours, reference.grad(), buffer, {momentum, 0, nesterov}, 0.05, rate);
                   }),
                   0);
       }
@@ -80,12 +81,11 @@ TEST(EuclideanSteps, AdamByTensorsIsTorchs) {
       rate.fill_(rate_at(step));
       theirs.step();
       EXPECT_EQ(host_reads([&] {
-                  euclidean_adam_(ours, reference.grad(), average, squares, steps,
-                                  AdamTerms{0.9, 0.99, 1e-8, 0.05, decoupled}, rate);
+                  adam_formula_(ours, reference.grad(), average, squares, steps.add_(1),
+                                AdamTerms{0.9, 0.99, 1e-8, 0.05, decoupled}, rate);
                 }),
                 0);
     }
-    EXPECT_EQ(steps.item<double>(), 6);
     EXPECT_LT(support::distance(ours, reference), 1e-13);
   };
   struct Adam {
@@ -101,12 +101,46 @@ TEST(EuclideanSteps, AdamByTensorsIsTorchs) {
 TEST(EuclideanSteps, AFloatParameterStaysOne) {
   auto parameter = torch::ones({3}), buffer = Tensor();
   const auto rate = torch::full({}, 0.1, at::kDouble), steps = torch::zeros({}, at::kDouble);
-  euclidean_sgd_(parameter, torch::ones({3}), buffer, {0.9, 0, false}, 0, rate);
+  sgd_formula_(parameter, torch::ones({3}), buffer, {0.9, 0, false}, 0, rate);
   EXPECT_NEAR(parameter[0].item<double>(), 0.9, 1e-7);
-  euclidean_adam_(parameter, torch::ones({3}), torch::zeros({3}), torch::zeros({3}), steps,
-                  AdamTerms{0.9, 0.99, 1e-8, 0, false}, rate);
+  adam_formula_(parameter, torch::ones({3}), torch::zeros({3}), torch::zeros({3}), steps.add_(1),
+                AdamTerms{0.9, 0.99, 1e-8, 0, false}, rate);
   EXPECT_NEAR(parameter[0].item<double>(), 0.8, 1e-6);
   EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+}
+
+TEST(EuclideanSteps, RmspropByATensorsRateIsTorchs) {
+  const auto reference = torch::randn({6, 4}, at::kDouble).requires_grad_();
+  const auto ours = support::copy_of(reference).detach();
+  torch::optim::RMSprop theirs({reference}, torch::optim::RMSpropOptions(0.1).alpha(0.9).weight_decay(0.05));
+  GroupRate rate;
+  rate.on(at::kCPU);
+  Tensor squares;
+  for (int step = 0; step < 6; ++step) {
+    support::randomise_gradients({reference}, 1);
+    theirs.param_groups()[0].options().set_lr(rate_at(step));
+    rate.set(rate_at(step));
+    theirs.step();
+    const std::vector<Tensor> values{ours}, gradients{reference.grad()};
+    EXPECT_EQ(host_reads([&] {
+                stiefel::detail::euclidean_rmsprop_({values, gradients}, {&squares}, 0.9, 1e-8, 0.05, rate);
+              }),
+              0);
+  }
+  EXPECT_LT(support::distance(ours, reference), 1e-13);
+}
+
+TEST(GroupRate, FollowsTheHostOnEveryDevice) {
+  GroupRate rate;
+  EXPECT_FALSE(rate.has_copies());
+  rate.set(0.5);
+  const auto wide = rate.on(at::kCPU), narrow = rate.on(at::kCPU, at::kFloat);
+  EXPECT_EQ(wide.scalar_type(), at::kDouble);
+  EXPECT_EQ(narrow.scalar_type(), at::kFloat);
+  rate.set(0.25);
+  EXPECT_EQ(wide.item<double>(), 0.25);
+  EXPECT_EQ(narrow.item<double>(), 0.25);
+  EXPECT_TRUE(rate.on(at::kCPU).is_same(wide));
 }
 
 using Cache = stiefel::cuda::PlanCache<int, int>;

@@ -63,10 +63,9 @@ class CayleyAdam : public ManifoldOptimizer {
   std::string name() const override { return "CayleyAdam"; }
   std::unique_ptr<ParamState> new_state() const override;
   at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point) override;
-  void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,
-                   const Counters& counters) override;
-  void step_euclidean(const GroupOptions& options, at::Tensor& parameter, const at::Tensor& gradient,
-                      const at::Tensor& rate, ParamState& state) override;
+  void step_manifold(const GroupOptions& options, const StepBatch& batch, const at::Tensor& rate,
+                     const Counters& counters) override;
+  void step_euclidean(const GroupOptions& options, const StepBatch& batch, detail::GroupRate& rate) override;
 };
 
 }  // namespace stiefel

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stiefel/detail/group_rate.h>
+#include <stiefel/optim/device_rates.h>
 #include <stiefel/optim/group_options.h>
 #include <torch/optim/optimizer.h>
 
@@ -30,6 +32,18 @@ class ParamState : public torch::optim::OptimizerParamState {
   virtual std::vector<Entry> entries();
 };
 
+namespace detail {
+
+/// Parameters of a group that are stepped together, in their own shapes.
+struct StepBatch {
+  std::vector<at::Tensor> points;
+  std::vector<at::Tensor> momenta;  ///< empty where the method has none, and for Euclidean parameters
+  std::vector<at::Tensor> gradients;
+  std::vector<ParamState*> states;
+};
+
+}  // namespace detail
+
 /// What all optimisers here share: groups on the manifold beside Euclidean ones, batching by shape,
 /// the checks at the start, and archives from which training continues bit for bit.
 ///
@@ -45,7 +59,7 @@ class ParamState : public torch::optim::OptimizerParamState {
 /// On a GPU every step, Euclidean groups included, reads rates and step counts from the device and waits for
 /// nothing, so it can be captured into a CUDA graph after it has been taken once; refresh_rates() brings a
 /// schedule's rates there. A capture that would freeze a rate or reset a buffer at every replay is an error.
-class ManifoldOptimizer : public torch::optim::Optimizer {
+class ManifoldOptimizer : public torch::optim::Optimizer, public DeviceRates {
  public:
   /// Gradients are read, never changed. Parameters without a gradient are passed over.
   at::Tensor step(LossClosure closure = nullptr) override;
@@ -54,10 +68,8 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   /// manifold; a group added through the base class is checked at the next step all the same.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
-  /// Writes the groups' rates to the devices of their points, where a step reads them. A step does this by
-  /// itself; a step that was captured into a CUDA graph does not, so call it before a replay when a rate has
-  /// changed.
-  void refresh_rates();
+  void refresh_rates() override;
+  bool has_device_rates() const override;
 
   /// How often a matrix was left in place, because its gradient was not finite, it was too far off the
   /// manifold, or the retraction failed. Waits for the device. Throws, once for each time, where a step on a
@@ -71,13 +83,7 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   ManifoldOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
                     std::unique_ptr<GroupOptions> defaults);
 
-  /// The parameters of a group that are stepped together: of one type and device, in their own shapes.
-  struct Bucket {
-    std::vector<at::Tensor> points;
-    std::vector<at::Tensor> momenta;  // none where the method keeps none
-    std::vector<at::Tensor> gradients;
-    std::vector<ParamState*> states;
-  };
+  using StepBatch = detail::StepBatch;
 
   /// The optimiser's name in its archives.
   virtual std::string name() const = 0;
@@ -95,26 +101,22 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
     int64_t reported = 0;     ///< of the latter, how many an error has told of
   };
 
-  /// One step of a bucket on the manifold, and of one Euclidean parameter. `rate` is the group's rate, one
-  /// double on the device.
-  virtual void step_bucket(const GroupOptions& options, const Bucket& bucket, const at::Tensor& rate,
-                           const Counters& counters) = 0;
-  virtual void step_euclidean(const GroupOptions& options, at::Tensor& parameter, const at::Tensor& gradient,
-                              const at::Tensor& rate, ParamState& state) = 0;
+  /// One step of a batch on the manifold, of one type and device. `rate` is the group's rate, one double on
+  /// the device.
+  virtual void step_manifold(const GroupOptions& options, const StepBatch& batch, const at::Tensor& rate,
+                             const Counters& counters) = 0;
+
+  /// One step of a group's Euclidean parameters, of any types and devices.
+  virtual void step_euclidean(const GroupOptions& options, const StepBatch& batch,
+                              detail::GroupRate& rate) = 0;
 
   /// Validates and prepares groups that have not been seen yet. Constructors of derived classes call it last.
   void prepare();
 
  private:
-  /// What is known of a group: how many of its parameters are prepared, and its rate as one double on each
-  /// device that has some of them, so that a step reads no host memory there.
-  struct Seen {
-    size_t parameters = 0;
-    std::vector<at::Tensor> rates;
-    double rate_value = -1;
-
-    const at::Tensor& rate_on(const at::Device& device, double value);
-    void refresh(double value);
+  struct Group {
+    size_t prepared = 0;  // how many of its parameters are
+    detail::GroupRate rate;
   };
 
   ParamState& state_of(const at::Tensor& parameter);
@@ -122,13 +124,13 @@ class ManifoldOptimizer : public torch::optim::Optimizer {
   void place_on_manifold(const std::vector<at::Tensor>& parameters, const GroupOptions& options);
   void check_capture() const;
   void follow_changes(const at::Tensor& parameter, ParamState& state, const GroupOptions& options) const;
-  void step_manifold_group(torch::optim::OptimizerParamGroup& group, Seen& seen);
-  void step_euclidean_group(torch::optim::OptimizerParamGroup& group, Seen& seen);
+  void step_manifold_group(torch::optim::OptimizerParamGroup& group, detail::GroupRate& rate);
+  void step_euclidean_group(torch::optim::OptimizerParamGroup& group, detail::GroupRate& rate);
   Counters& counters_on(const at::Device& device);
   int64_t total_skipped() const;
   void report_off_manifold(Counters& counters) const;
 
-  std::vector<Seen> seen_;
+  std::vector<Group> groups_;               // beside torch's param_groups_
   mutable std::vector<Counters> counters_;  // of each device that has points
 };
 

@@ -83,18 +83,16 @@ class RetractionSGD : public ManifoldOptimizer {
     return has_momentum ? static_cast<MomentumParamState&>(state).buffer_like(point) : at::Tensor();
   }
 
-  void step_bucket(const GroupOptions& group, const Bucket& bucket, const at::Tensor& rate,
-                   const Counters& counters) override {
+  void step_manifold(const GroupOptions& group, const StepBatch& batch, const at::Tensor& rate,
+                     const Counters& counters) override {
     const auto& options = static_cast<const Options&>(group);
-    detail::retraction_sgd_(bucket.points, bucket.momenta, bucket.gradients, counters.skipped,
+    detail::retraction_sgd_(batch.points, batch.momenta, batch.gradients, counters.skipped,
                             counters.off_manifold, rate, options.momentum(), options.batched(),
                             [&](const Descent& step) { descend_(options.retraction(), step); });
   }
 
-  void step_euclidean(const GroupOptions& group, at::Tensor& parameter, const at::Tensor& gradient,
-                      const at::Tensor& rate, ParamState& state) override {
-    sgd_step_(group, static_cast<const Options&>(group).terms(), parameter, gradient, rate,
-              static_cast<MomentumParamState&>(state));
+  void step_euclidean(const GroupOptions& group, const StepBatch& batch, detail::GroupRate& rate) override {
+    detail::euclidean_sgd_(group, static_cast<const Options&>(group).terms(), batch, rate);
   }
 };
 

@@ -73,9 +73,12 @@ class MomentumParamState : public ParamState {
   at::Tensor& buffer_like(const at::Tensor& point);
 };
 
-/// One step of torch::optim::SGD on a Euclidean parameter. `rate` is the group's rate on the parameter's
-/// device, which a step there reads instead of the host's.
-void sgd_step_(const GroupOptions& group, const SgdTerms& terms, at::Tensor& parameter,
-               const at::Tensor& gradient, const at::Tensor& rate, MomentumParamState& state);
+namespace detail {
+
+/// One step of torch::optim::SGD on Euclidean parameters with MomentumParamStates.
+void euclidean_sgd_(const GroupOptions& group, const SgdTerms& terms, const StepBatch& batch,
+                    GroupRate& rate);
+
+}  // namespace detail
 
 }  // namespace stiefel
