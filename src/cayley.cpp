@@ -1,37 +1,41 @@
 #include <stiefel/cayley.h>
 #include <stiefel/manifold.h>
 
+#include <cmath>
+#include <limits>
+
 #include "algebra.h"
 #include "generator_norm.h"
+#include "names.h"
 #include "step.h"
 
 namespace stiefel {
 
-std::string to_string(Norm norm) {
-  switch (norm) {
-    case Norm::kFrobenius:
-      return "frobenius";
-    case Norm::kOne:
-      return "one";
-    case Norm::kSpectral:
-      return "spectral";
-  }
-  TORCH_CHECK(false, "stiefel: no such norm: ", static_cast<int>(norm));
-}
+namespace {
 
-Norm norm_from_string(const std::string& name) {
-  if (name == "frobenius") return Norm::kFrobenius;
-  if (name == "one") return Norm::kOne;
-  if (name == "spectral") return Norm::kSpectral;
-  TORCH_CHECK(false, "stiefel: no norm is called '", name, "'; choose frobenius, one or spectral");
-}
+constexpr detail::Names<Norm, 3> kNorms{{
+    {Norm::kFrobenius, "frobenius"},
+    {Norm::kOne, "one"},
+    {Norm::kSpectral, "spectral"},
+}};
 
-std::string to_string(Precision precision) { return precision == Precision::kFull ? "full" : "mixed"; }
+constexpr detail::Names<Precision, 2> kPrecisions{{
+    {Precision::kFull, "full"},
+    {Precision::kMixed, "mixed"},
+}};
 
+}  // namespace
+
+std::string to_string(Norm norm) { return detail::name_of(kNorms, norm, "norm"); }
+Norm norm_from_string(const std::string& name) { return detail::value_of(kNorms, name, "norm"); }
+
+std::string to_string(Precision precision) { return detail::name_of(kPrecisions, precision, "precision"); }
 Precision precision_from_string(const std::string& name) {
-  if (name == "full") return Precision::kFull;
-  if (name == "mixed") return Precision::kMixed;
-  TORCH_CHECK(false, "stiefel: no precision is called '", name, "'; choose full or mixed");
+  return detail::value_of(kPrecisions, name, "precision");
+}
+
+double CayleyOptions::farthest_start() const {
+  return polish ? kFarthestStart : std::numeric_limits<double>::infinity();
 }
 
 void CayleyOptions::validate() const {

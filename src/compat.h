@@ -5,6 +5,7 @@
 #include <torch/serialize/archive.h>
 #include <torch/version.h>
 
+#include <optional>
 #include <string>
 
 /// What differs between LibTorch 1.13 and 2.x.
@@ -65,6 +66,11 @@ inline void foreach_mul_(at::TensorList tensors, const at::Tensor& c) {
   for (const auto& t : tensors) t.mul_(c);
 }
 #endif
+
+/// An optional generator as ATen's functions take it.
+inline c10::optional<at::Generator> aten_generator(const std::optional<at::Generator>& generator) {
+  return generator ? c10::optional<at::Generator>(*generator) : c10::nullopt;
+}
 
 /// One value of an archive; throws naming the key where it is missing.
 inline c10::IValue read_value(torch::serialize::InputArchive& archive, const std::string& key) {

@@ -3,13 +3,15 @@
 
 #include <cmath>
 
+#include "compat.h"
+
 namespace stiefel::init {
 
 namespace {
 
 /// Fills the weight with matrices (B, p, n) made in double by `make`.
 template <class Make>
-at::Tensor& fill_(at::Tensor& weight, bool batched, Make make) {
+at::Tensor fill_(const at::Tensor& weight, bool batched, Make make) {
   const at::NoGradGuard no_grad;
   const MatrixView view(weight, batched);
   const auto target = weight.detach();
@@ -28,9 +30,9 @@ void check_square(const MatrixView& view, const at::Tensor& weight, const char* 
 
 }  // namespace
 
-at::Tensor& haar_(at::Tensor& weight, bool batched, c10::optional<at::Generator> generator) {
+at::Tensor haar_(const at::Tensor& weight, bool batched, std::optional<at::Generator> generator) {
   return fill_(weight, batched, [&](const MatrixView& view, const at::TensorOptions& options) {
-    const auto gaussian = at::randn({view.batch(), view.n(), view.p()}, generator, options);
+    const auto gaussian = at::randn({view.batch(), view.n(), view.p()}, aten_generator(generator), options);
     const auto [q, r] = at::linalg_qr(gaussian);
     // LAPACK fixes the signs of R's diagonal in its own way; with R's diagonal positive, Q is Haar.
     const auto diagonal = r.diagonal(0, -2, -1);
@@ -39,13 +41,13 @@ at::Tensor& haar_(at::Tensor& weight, bool batched, c10::optional<at::Generator>
   });
 }
 
-at::Tensor& identity_(at::Tensor& weight, bool batched) {
+at::Tensor identity_(const at::Tensor& weight, bool batched) {
   return fill_(weight, batched, [&](const MatrixView& view, const at::TensorOptions& options) {
     return at::eye(view.p(), view.n(), options).expand({view.batch(), view.p(), view.n()});
   });
 }
 
-at::Tensor& hadamard_(at::Tensor& weight, bool batched) {
+at::Tensor hadamard_(const at::Tensor& weight, bool batched) {
   return fill_(weight, batched, [&](const MatrixView& view, const at::TensorOptions& options) {
     check_square(view, weight, "hadamard_");
     const int64_t n = view.n();
@@ -58,13 +60,13 @@ at::Tensor& hadamard_(at::Tensor& weight, bool batched) {
   });
 }
 
-at::Tensor& block_rotation_(at::Tensor& weight, bool batched, c10::optional<at::Generator> generator) {
+at::Tensor block_rotation_(const at::Tensor& weight, bool batched, std::optional<at::Generator> generator) {
   return fill_(weight, batched, [&](const MatrixView& view, const at::TensorOptions& options) {
     check_square(view, weight, "block_rotation_");
     const int64_t n = view.n();
     const int64_t pairs = n / 2;
     const auto real = options.dtype(at::kDouble);
-    const auto angle = at::rand({view.batch(), pairs}, generator, real).mul_(2 * M_PI);
+    const auto angle = at::rand({view.batch(), pairs}, aten_generator(generator), real).mul_(2 * M_PI);
     auto result = at::zeros({view.batch(), n, n}, options);
     const auto even = at::arange(0, 2 * pairs, 2, options.dtype(at::kLong));
     auto diagonal = at::ones({view.batch(), n}, real);

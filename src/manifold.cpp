@@ -77,7 +77,7 @@ at::Tensor defect(const at::Tensor& weight, bool batched) {
   return detail::frobenius(detail::drift(x)).view(view.batch_shape());
 }
 
-at::Tensor& orthonormalize_(at::Tensor& weight, bool batched) {
+at::Tensor orthonormalize_(const at::Tensor& weight, bool batched) {
   const at::NoGradGuard no_grad;
   const MatrixView view(weight, batched);
   const auto x = view(weight.detach());

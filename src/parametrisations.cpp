@@ -1,15 +1,15 @@
 #include <stiefel/manifold.h>
 #include <stiefel/parametrisations.h>
 
-#include <array>
-#include <utility>
 #include <vector>
+
+#include "names.h"
 
 namespace stiefel {
 
 namespace {
 
-constexpr std::array<std::pair<Parametrisation, const char*>, 4> kNames{{
+constexpr detail::Names<Parametrisation, 4> kParametrisations{{
     {Parametrisation::kOmdsm, "omdsm"},
     {Parametrisation::kMatrixExp, "matrix-exp"},
     {Parametrisation::kCayley, "cayley"},
@@ -102,18 +102,11 @@ at::Tensor complete(const at::Tensor& x) {
 }  // namespace
 
 std::string to_string(Parametrisation parametrisation) {
-  for (const auto& [value, name] : kNames) {
-    if (value == parametrisation) return name;
-  }
-  TORCH_CHECK(false, "stiefel: no parametrisation has the number ", static_cast<int>(parametrisation));
+  return detail::name_of(kParametrisations, parametrisation, "parametrisation");
 }
 
 Parametrisation parametrisation_from_string(const std::string& name) {
-  for (const auto& [value, known] : kNames) {
-    if (name == known) return value;
-  }
-  TORCH_CHECK(false, "stiefel: no parametrisation is called '", name,
-              "'; choose omdsm, matrix-exp, cayley or householder");
+  return detail::value_of(kParametrisations, name, "parametrisation");
 }
 
 at::Tensor orthonormal_weight(const at::Tensor& proxy, Parametrisation parametrisation,

@@ -6,6 +6,8 @@
 
 #include "algebra.h"
 #include "chunks.h"
+#include "compat.h"
+#include "names.h"
 
 namespace stiefel {
 
@@ -14,6 +16,12 @@ namespace {
 using detail::Chunks;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+constexpr detail::Names<Penalty, 3> kPenalties{{
+    {Penalty::kSo, "so"},
+    {Penalty::kDso, "dso"},
+    {Penalty::kSrip, "srip"},
+}};
 
 /// What a chunk keeps for the backward pass.
 struct Kept {
@@ -97,7 +105,7 @@ variable_list draw(at::TensorList weights, const Chunks& chunks, const PenaltyOp
   variable_list all;
   for (const auto& group : chunks.groups()) {
     const size_t i = group.members[0];
-    all.push_back(at::randn({group.count, chunks.view(i).p(), 1}, options.generator,
+    all.push_back(at::randn({group.count, chunks.view(i).p(), 1}, aten_generator(options.generator),
                             weights[i].options().dtype(detail::arithmetic(weights[i]))));
   }
   return all;
@@ -207,24 +215,8 @@ struct PenaltySum : torch::autograd::Function<PenaltySum> {
 
 }  // namespace
 
-std::string to_string(Penalty kind) {
-  switch (kind) {
-    case Penalty::kSo:
-      return "so";
-    case Penalty::kDso:
-      return "dso";
-    case Penalty::kSrip:
-      break;
-  }
-  return "srip";
-}
-
-Penalty penalty_from_string(const std::string& name) {
-  if (name == "so") return Penalty::kSo;
-  if (name == "dso") return Penalty::kDso;
-  if (name == "srip") return Penalty::kSrip;
-  TORCH_CHECK(false, "stiefel: no penalty is called '", name, "'; choose so, dso or srip");
-}
+std::string to_string(Penalty kind) { return detail::name_of(kPenalties, kind, "penalty"); }
+Penalty penalty_from_string(const std::string& name) { return detail::value_of(kPenalties, name, "penalty"); }
 
 void PenaltyOptions::validate() const {
   TORCH_CHECK(rounds >= 1 && rounds <= 1000, "stiefel: rounds must lie in [1, 1000]; got ", rounds);

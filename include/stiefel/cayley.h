@@ -51,6 +51,21 @@ struct CayleyOptions {
 
   /// Throws c10::Error naming the first value that is out of range.
   void validate() const;
+
+  /// The largest ‖XᴴX − I‖_F from which a step can start. The paper's iteration to the letter starts
+  /// anywhere; the correction of what X has drifted must converge.
+  double farthest_start() const;
+
+  template <class Self, class Visitor>
+  static void visit(Self& self, const Visitor& visitor) {
+    visitor("eps", self.eps);
+    visitor("q", self.q);
+    visitor("iterations", self.iterations);
+    visitor("exact", self.exact);
+    visitor("polish", self.polish);
+    visitor("norm", self.norm);
+    visitor("precision", self.precision);
+  }
 };
 
 /// One step of Cayley SGD on matrices of any shapes, in place: M ← βM + G, projected, and X moves along −M.

@@ -51,7 +51,7 @@ at::Tensor defect(const at::Tensor& weight, bool batched = false);
 
 /// Replaces each matrix by the nearest orthonormal one (its polar factor). Throws where a matrix has no full
 /// rank, since then there is no nearest one.
-at::Tensor& orthonormalize_(at::Tensor& weight, bool batched = false);
+at::Tensor orthonormalize_(const at::Tensor& weight, bool batched = false);
 
 /// The part of `vector` that is tangent to the manifold at `weight`: Z − X ½(XᴴZ + ZᴴX).
 at::Tensor project_tangent(const at::Tensor& weight, const at::Tensor& vector, bool batched = false);

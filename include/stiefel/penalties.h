@@ -1,8 +1,8 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <c10/util/Optional.h>
 
+#include <optional>
 #include <string>
 
 /// Soft orthonormality: penalties that pull a weight towards the Stiefel manifold, to be added to any loss
@@ -29,7 +29,7 @@ struct PenaltyOptions {
   int64_t rounds = 2;    ///< SRIP: the rounds of the power iteration
   bool batched = false;  ///< a weight (…, p, n) is a stack of matrices instead of one matrix (c_out, rest)
   /// SRIP: where the start vectors come from; LibTorch's own generator where there is none.
-  c10::optional<at::Generator> generator = c10::nullopt;
+  std::optional<at::Generator> generator = std::nullopt;
 
   /// Throws c10::Error naming the first value that is out of range.
   void validate() const;

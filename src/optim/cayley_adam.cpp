@@ -4,22 +4,31 @@
 
 namespace stiefel {
 
+void AdamTerms::validate() const {
+  TORCH_CHECK(beta1 >= 0 && beta1 < 1, "stiefel: the first of betas must lie in [0, 1); got ", beta1);
+  TORCH_CHECK(beta2 >= 0 && beta2 < 1, "stiefel: the second of betas must lie in [0, 1); got ", beta2);
+}
+
 void CayleyAdamOptions::validate() const {
-  CayleyGroupOptions::validate();
-  TORCH_CHECK(beta1_ >= 0 && beta1_ < 1, "stiefel: the first of betas must lie in [0, 1); got ", beta1_);
-  TORCH_CHECK(beta2_ >= 0 && beta2_ < 1, "stiefel: the second of betas must lie in [0, 1); got ", beta2_);
+  GroupOptions::validate();
+  adam_.validate();
 }
 
 void CayleyAdamOptions::drop_euclidean() {
-  CayleyGroupOptions::drop_euclidean();
-  decoupled_weight_decay_ = false;
+  GroupOptions::drop_euclidean();
+  adam_.drop_euclidean();
 }
 
-void CayleyAdamOptions::visit(const Visitor& visitor) {
-  CayleyGroupOptions::visit(visitor);
-  visitor.number("beta1", beta1_);
-  visitor.number("beta2", beta2_);
-  visitor.flag("decoupled_weight_decay", decoupled_weight_decay_);
+std::unique_ptr<torch::optim::OptimizerOptions> CayleyAdamOptions::clone() const {
+  return std::make_unique<CayleyAdamOptions>(*this);
+}
+
+void CayleyAdamOptions::serialize(torch::serialize::OutputArchive& archive) const {
+  visit(*this, detail::OptionWriter(archive));
+}
+
+void CayleyAdamOptions::serialize(torch::serialize::InputArchive& archive) {
+  visit(*this, detail::OptionReader(archive));
 }
 
 std::unique_ptr<torch::optim::OptimizerParamState> CayleyAdamParamState::clone() const {
@@ -75,7 +84,6 @@ void CayleyAdam::step_manifold(const GroupOptions& group, const StepBatch& batch
 
 void CayleyAdam::step_euclidean(const GroupOptions& group, const StepBatch& batch, detail::GroupRate& rate) {
   const auto& options = static_cast<const CayleyAdamOptions&>(group);
-  const auto [beta1, beta2] = options.betas();
   std::vector<at::Tensor*> averages;
   std::vector<at::Tensor*> squares;
   std::vector<at::Tensor> steps;
@@ -88,9 +96,8 @@ void CayleyAdam::step_euclidean(const GroupOptions& group, const StepBatch& batc
     squares.push_back(&state.exp_avg_sq);
     steps.push_back(state.step);
   }
-  detail::euclidean_adam_(
-      {batch.points, batch.gradients}, averages, squares, steps,
-      {beta1, beta2, options.eps(), options.weight_decay(), options.decoupled_weight_decay()}, rate);
+  detail::euclidean_adam_({batch.points, batch.gradients}, averages, squares, steps, options.terms(),
+                          options.eps(), options.weight_decay(), rate);
 }
 
 }  // namespace stiefel

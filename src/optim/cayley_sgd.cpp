@@ -2,6 +2,28 @@
 
 namespace stiefel {
 
+void CayleySGDOptions::validate() const {
+  GroupOptions::validate();
+  sgd_.validate(manifold());
+}
+
+void CayleySGDOptions::drop_euclidean() {
+  GroupOptions::drop_euclidean();
+  sgd_.drop_euclidean();
+}
+
+std::unique_ptr<torch::optim::OptimizerOptions> CayleySGDOptions::clone() const {
+  return std::make_unique<CayleySGDOptions>(*this);
+}
+
+void CayleySGDOptions::serialize(torch::serialize::OutputArchive& archive) const {
+  visit(*this, detail::OptionWriter(archive));
+}
+
+void CayleySGDOptions::serialize(torch::serialize::InputArchive& archive) {
+  visit(*this, detail::OptionReader(archive));
+}
+
 CayleySGD::CayleySGD(std::vector<torch::optim::OptimizerParamGroup> groups, CayleySGDOptions defaults)
     : ManifoldOptimizer(std::move(groups), std::make_unique<CayleySGDOptions>(defaults)) {
   prepare();

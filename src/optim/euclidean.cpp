@@ -89,8 +89,8 @@ void DeviceAdam<Base, Options, State>::step_group(const torch::optim::OptimizerO
   }
   const auto [beta1, beta2] = options.betas();
   constexpr bool decoupled = std::is_same_v<Base, torch::optim::AdamW>;
-  euclidean_adam_({parameters, gradients}, averages, squares, steps,
-                  {beta1, beta2, options.eps(), options.weight_decay(), decoupled}, rate);
+  euclidean_adam_({parameters, gradients}, averages, squares, steps, {beta1, beta2, decoupled}, options.eps(),
+                  options.weight_decay(), rate);
 }
 
 template <class Base, class Options, class State>

@@ -108,17 +108,19 @@ void sgd_formula_(const at::Tensor& parameter, const at::Tensor& gradient, at::T
 
 template <class Number>
 void adam_formula_(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& average,
-                   const at::Tensor& squares, const Number& k, const AdamTerms& terms, const Number& rate) {
+                   const at::Tensor& squares, const Number& k, const AdamTerms& terms, double eps,
+                   double weight_decay, const Number& rate) {
   using at::pow, at::sqrt, std::pow, std::sqrt;
-  const bool decays = terms.weight_decay != 0;
-  if (decays && terms.decoupled) parameter.mul_(1 - rate * terms.weight_decay);  // AdamW: p ← (1 − lλ)p
-  const auto slope =
-      decays && !terms.decoupled ? gradient.add(parameter, terms.weight_decay) : gradient;  // g ← g + λp
-  average.mul_(terms.beta1).add_(slope, 1 - terms.beta1);             // m ← β₁m + (1 − β₁)g
-  squares.mul_(terms.beta2).addcmul_(slope, slope, 1 - terms.beta2);  // v ← β₂v + (1 − β₂)g²
+  const bool decays = weight_decay != 0;
+  if (decays && terms.decoupled_weight_decay)
+    parameter.mul_(1 - rate * weight_decay);  // AdamW: p ← (1 − lλ)p
+  const auto slope = decays && !terms.decoupled_weight_decay ? gradient.add(parameter, weight_decay)
+                                                             : gradient;  // g ← g + λp
+  average.mul_(terms.beta1).add_(slope, 1 - terms.beta1);                 // m ← β₁m + (1 − β₁)g
+  squares.mul_(terms.beta2).addcmul_(slope, slope, 1 - terms.beta2);      // v ← β₂v + (1 − β₂)g²
   const Number bias1 = 1 - pow(terms.beta1, k);
   const Number bias2 = 1 - pow(terms.beta2, k);
-  const auto denominator = squares.sqrt().div_(sqrt(bias2)).add_(terms.eps);
+  const auto denominator = squares.sqrt().div_(sqrt(bias2)).add_(eps);
   // p ← p − l·(m/(1 − β₁ᵏ))/(√(v/(1 − β₂ᵏ)) + ε)
   descend_along_quotient(parameter, average, denominator, Number(rate / bias1));
 }
@@ -128,9 +130,9 @@ template void sgd_formula_(const at::Tensor&, const at::Tensor&, at::Tensor&, co
 template void sgd_formula_(const at::Tensor&, const at::Tensor&, at::Tensor&, const SgdTerms&, double,
                            const at::Tensor&);
 template void adam_formula_(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                            const double&, const AdamTerms&, const double&);
+                            const double&, const AdamTerms&, double, double, const double&);
 template void adam_formula_(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                            const at::Tensor&, const AdamTerms&, const at::Tensor&);
+                            const at::Tensor&, const AdamTerms&, double, double, const at::Tensor&);
 
 void euclidean_sgd_(const EuclideanParameters& parameters, const std::vector<at::Tensor*>& buffers,
                     const SgdTerms& terms, double weight_decay, GroupRate& rate) {
@@ -162,16 +164,15 @@ void euclidean_sgd_(const EuclideanParameters& parameters, const std::vector<at:
 
 void euclidean_adam_(const EuclideanParameters& parameters, const std::vector<at::Tensor*>& averages,
                      const std::vector<at::Tensor*>& squares, const std::vector<at::Tensor>& steps,
-                     const AdamTerms& terms, GroupRate& rate) {
+                     const AdamTerms& terms, double eps, double weight_decay, GroupRate& rate) {
   const auto together = [&](const std::vector<size_t>& entries) {
     const auto values = entries_of(parameters.values, entries);
     const auto counts = entries_of(steps, entries);
     at::_foreach_add_(counts, 1);  // k ← k + 1
-    fused_adam_(terms.decoupled, values, laid_out_gradients(parameters, entries),
+    fused_adam_(terms.decoupled_weight_decay, values, laid_out_gradients(parameters, entries),
                 laid_out_states(averages, parameters.values, entries),
                 laid_out_states(squares, parameters.values, entries), float_counts(counts),
-                rate.on(values[0].device(), at::kFloat), terms.beta1, terms.beta2, terms.weight_decay,
-                terms.eps);
+                rate.on(values[0].device(), at::kFloat), terms.beta1, terms.beta2, weight_decay, eps);
   };
   const auto alone = [&](size_t i) {
     const auto& parameter = parameters.values[i];
@@ -180,7 +181,7 @@ void euclidean_adam_(const EuclideanParameters& parameters, const std::vector<at
     }
     const auto step = [&](const auto& k, const auto& at_rate) {
       adam_formula_(as_real(parameter), as_real(parameters.gradients[i]), as_real(*averages[i]),
-                    as_real(*squares[i]), k, terms, at_rate);
+                    as_real(*squares[i]), k, terms, eps, weight_decay, at_rate);
     };
     steps[i].add_(1);  // k ← k + 1
     if (parameter.device().is_cpu()) {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <stiefel/detail/group_rate.h>
+#include <stiefel/optim/cayley_adam.h>
 #include <stiefel/optim/sgd_options.h>
 
 #include <vector>
@@ -13,13 +14,6 @@
 /// CUDA graph follows the schedule. Float32 parameters on CUDA are updated all at once by LibTorch's fused
 /// kernels, where it has them.
 namespace stiefel::detail {
-
-/// The terms of Adam that differ between optimisers; `decoupled` is AdamW, whose decay is apart from the
-/// gradient.
-struct AdamTerms {
-  double beta1, beta2, eps, weight_decay;
-  bool decoupled;
-};
 
 /// Parameters and their gradients, in one order.
 struct EuclideanParameters {
@@ -37,7 +31,7 @@ void euclidean_sgd_(const EuclideanParameters& parameters, const std::vector<at:
 /// the size, as in torch.
 void euclidean_adam_(const EuclideanParameters& parameters, const std::vector<at::Tensor*>& averages,
                      const std::vector<at::Tensor*>& squares, const std::vector<at::Tensor>& steps,
-                     const AdamTerms& terms, GroupRate& rate);
+                     const AdamTerms& terms, double eps, double weight_decay, GroupRate& rate);
 
 /// The same for RMSprop without momentum, not centred. `squares` (v) are made of zeros at the first step. The
 /// rate is read on the device everywhere: on the CPU torch's own step is the exact one.
@@ -51,6 +45,7 @@ void sgd_formula_(const at::Tensor& parameter, const at::Tensor& gradient, at::T
                   const SgdTerms& terms, double weight_decay, const Number& rate);
 template <class Number>
 void adam_formula_(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& average,
-                   const at::Tensor& squares, const Number& k, const AdamTerms& terms, const Number& rate);
+                   const at::Tensor& squares, const Number& k, const AdamTerms& terms, double eps,
+                   double weight_decay, const Number& rate);
 
 }  // namespace stiefel::detail

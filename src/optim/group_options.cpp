@@ -2,16 +2,23 @@
 
 #include <cmath>
 
-#include "compat.h"
+#include "names.h"
 
 namespace stiefel {
 
-std::string to_string(Manifold manifold) { return manifold == Manifold::kStiefel ? "stiefel" : "euclidean"; }
+namespace {
+
+constexpr detail::Names<Manifold, 2> kManifolds{{
+    {Manifold::kStiefel, "stiefel"},
+    {Manifold::kEuclidean, "euclidean"},
+}};
+
+}  // namespace
+
+std::string to_string(Manifold manifold) { return detail::name_of(kManifolds, manifold, "manifold"); }
 
 Manifold manifold_from_string(const std::string& name) {
-  if (name == "stiefel") return Manifold::kStiefel;
-  if (name == "euclidean") return Manifold::kEuclidean;
-  TORCH_CHECK(false, "stiefel: no manifold is called '", name, "'; choose stiefel or euclidean");
+  return detail::value_of(kManifolds, name, "manifold");
 }
 
 void GroupOptions::validate() const {
@@ -26,25 +33,5 @@ void GroupOptions::validate() const {
 }
 
 void GroupOptions::drop_euclidean() { weight_decay_ = 0; }
-
-void GroupOptions::visit(const Visitor& visitor) {
-  visitor.number("lr", lr_);
-  visitor.flag("batched", batched_);
-  visitor.flag("orthonormalize_on_start", orthonormalize_on_start_);
-  visitor.number("weight_decay", weight_decay_);
-}
-
-void GroupOptions::serialize(torch::serialize::OutputArchive& archive) const {
-  archive.write("manifold", c10::IValue(to_string(manifold_)));
-  const auto put = [&](const char* name, auto& value) { archive.write(name, c10::IValue(value)); };
-  const_cast<GroupOptions*>(this)->visit({put, put, put});  // reads only
-}
-
-void GroupOptions::serialize(torch::serialize::InputArchive& archive) {
-  manifold_ = manifold_from_string(read_value(archive, "manifold").toStringRef());
-  visit({[&](const char* name, double& value) { value = read_value(archive, name).toDouble(); },
-         [&](const char* name, int64_t& value) { value = read_value(archive, name).toInt(); },
-         [&](const char* name, bool& value) { value = read_value(archive, name).toBool(); }});
-}
 
 }  // namespace stiefel

@@ -110,7 +110,8 @@ std::string index_key(const char* what, size_t index) { return what + std::to_st
 std::vector<ParamState::Entry> ParamState::entries() { return {{"master", &master, false}}; }
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
-  for (const auto& entry : const_cast<ParamState*>(this)->entries()) {  // reads only
+  const auto copy = clone();  // of the handles, whose entries can be listed
+  for (const auto& entry : static_cast<ParamState&>(*copy).entries()) {
     if (entry.tensor->defined()) archive.write(entry.name, *entry.tensor, /*is_buffer=*/true);
   }
 }

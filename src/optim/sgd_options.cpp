@@ -27,12 +27,6 @@ void SgdTerms::drop_euclidean() {
   nesterov = false;
 }
 
-void SgdTerms::visit(const GroupOptions::Visitor& visitor) {
-  visitor.number("momentum", momentum);
-  visitor.number("dampening", dampening);
-  visitor.flag("nesterov", nesterov);
-}
-
 std::unique_ptr<torch::optim::OptimizerParamState> MomentumParamState::clone() const {
   return std::make_unique<MomentumParamState>(*this);
 }

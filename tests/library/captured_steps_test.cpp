@@ -15,7 +15,6 @@ namespace captured_steps_test {
 
 using at::Tensor;
 using stiefel::detail::adam_formula_;
-using stiefel::detail::AdamTerms;
 using stiefel::detail::GroupRate;
 using stiefel::detail::sgd_formula_;
 
@@ -82,7 +81,7 @@ TEST(EuclideanSteps, AdamByTensorsIsTorchs) {
       theirs.step();
       EXPECT_EQ(host_reads([&] {
                   adam_formula_(ours, reference.grad(), average, squares, steps.add_(1),
-                                AdamTerms{0.9, 0.99, 1e-8, 0.05, decoupled}, rate);
+                                {0.9, 0.99, decoupled}, 1e-8, 0.05, rate);
                 }),
                 0);
     }
@@ -104,7 +103,7 @@ TEST(EuclideanSteps, AFloatParameterStaysOne) {
   sgd_formula_(parameter, torch::ones({3}), buffer, {0.9, 0, false}, 0, rate);
   EXPECT_NEAR(parameter[0].item<double>(), 0.9, 1e-7);
   adam_formula_(parameter, torch::ones({3}), torch::zeros({3}), torch::zeros({3}), steps.add_(1),
-                AdamTerms{0.9, 0.99, 1e-8, 0, false}, rate);
+                {0.9, 0.99, false}, 1e-8, 0, rate);
   EXPECT_NEAR(parameter[0].item<double>(), 0.8, 1e-6);
   EXPECT_EQ(parameter.scalar_type(), at::kFloat);
 }

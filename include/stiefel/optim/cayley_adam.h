@@ -1,41 +1,80 @@
 #pragma once
 
-#include <stiefel/optim/cayley_options.h>
+#include <stiefel/cayley.h>
 #include <stiefel/optim/manifold_optimizer.h>
 
+#include <memory>
+#include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace stiefel {
 
-/// Options of Cayley ADAM. Euclidean groups are torch::optim::Adam, or torch::optim::AdamW with
-/// `decoupled_weight_decay`.
-class CayleyAdamOptions : public ChainedCayleyOptions<CayleyAdamOptions> {
-  using Derived = CayleyAdamOptions;
+/// The terms of ADAM.
+struct AdamTerms {
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  bool decoupled_weight_decay =
+      false;  ///< Euclidean groups: weight decay as AdamW has it, not in the gradient
 
+  void validate() const;
+  void drop_euclidean() { decoupled_weight_decay = false; }
+
+  template <class Self, class Visitor>
+  static void visit(Self& self, const Visitor& visitor) {
+    visitor("beta1", self.beta1);
+    visitor("beta2", self.beta2);
+    visitor("decoupled_weight_decay", self.decoupled_weight_decay);
+  }
+};
+
+/// Options of Cayley ADAM: any group's, how the Cayley transform is computed, and ADAM's terms. Euclidean
+/// groups are torch::optim::Adam, or torch::optim::AdamW with `decoupled_weight_decay`.
+class CayleyAdamOptions : public GroupOptions {
  public:
   using Betas = std::tuple<double, double>;
 
-  CayleyAdamOptions(double lr) : ChainedCayleyOptions(lr) {}  // NOLINT: LibTorch converts from a number
+  CayleyAdamOptions(double lr) : GroupOptions(lr) {}  // NOLINT: LibTorch converts from a number
 
-  Betas betas() const { return {beta1_, beta2_}; }
-  bool decoupled_weight_decay() const { return decoupled_weight_decay_; }
+  STIEFEL_ARG(CayleyAdamOptions, double, lr, lr_)
+  STIEFEL_ARG(CayleyAdamOptions, Manifold, manifold, manifold_)
+  STIEFEL_ARG(CayleyAdamOptions, bool, batched, batched_)
+  STIEFEL_ARG(CayleyAdamOptions, bool, orthonormalize_on_start, orthonormalize_on_start_)
+  STIEFEL_ARG(CayleyAdamOptions, double, weight_decay, weight_decay_)
+  STIEFEL_ARG(CayleyAdamOptions, double, eps, cayley_.eps)
+  STIEFEL_ARG(CayleyAdamOptions, double, q, cayley_.q)
+  STIEFEL_ARG(CayleyAdamOptions, int64_t, iterations, cayley_.iterations)
+  STIEFEL_ARG(CayleyAdamOptions, bool, exact, cayley_.exact)
+  STIEFEL_ARG(CayleyAdamOptions, Norm, norm, cayley_.norm)
+  STIEFEL_ARG(CayleyAdamOptions, bool, polish, cayley_.polish)
+  STIEFEL_ARG(CayleyAdamOptions, Precision, precision, cayley_.precision)
+  const CayleyOptions& cayley() const { return cayley_; }
+  STIEFEL_ARG(CayleyAdamOptions, bool, decoupled_weight_decay, adam_.decoupled_weight_decay)
+  Betas betas() const { return {adam_.beta1, adam_.beta2}; }
   CayleyAdamOptions& betas(Betas betas) {
-    std::tie(beta1_, beta2_) = betas;
+    std::tie(adam_.beta1, adam_.beta2) = betas;
     return *this;
   }
-  /// Weight decay as AdamW has it, apart from the gradient.
-  STIEFEL_SETTER(bool, decoupled_weight_decay)
+  const AdamTerms& terms() const { return adam_; }
 
   void validate() const override;
+  void validate_method() const override { cayley_.validate(); }
+  double farthest_start() const override { return cayley_.farthest_start(); }
   void drop_euclidean() override;
-  void visit(const Visitor& visitor) override;
+  std::unique_ptr<torch::optim::OptimizerOptions> clone() const override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+  void serialize(torch::serialize::InputArchive& archive) override;
 
  private:
-  double beta1_ = 0.9;
-  double beta2_ = 0.99;
-  bool decoupled_weight_decay_ = false;
+  template <class Self, class Visitor>
+  static void visit(Self& self, const Visitor& visitor) {
+    visit_group(self, visitor);
+    CayleyOptions::visit(self.cayley_, visitor);
+    AdamTerms::visit(self.adam_, visitor);
+  }
+
+  CayleyOptions cayley_;
+  AdamTerms adam_;
 };
 
 /// `exp_avg` is M on the manifold and Adam's first moment elsewhere. `second_moment` (v) and `step` (k) hold

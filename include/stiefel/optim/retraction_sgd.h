@@ -13,30 +13,62 @@ namespace stiefel {
 
 /// Options of RetractionSGD: any group's, SGD's terms, and those of the retraction itself.
 template <class Retraction>
-class RetractionSGDOptions : public ChainedSgdOptions<RetractionSGDOptions<Retraction>,
-                                                      ChainedGroupOptions<RetractionSGDOptions<Retraction>>> {
-  using Base = ChainedSgdOptions<RetractionSGDOptions, ChainedGroupOptions<RetractionSGDOptions>>;
-
+class RetractionSGDOptions : public GroupOptions {
  public:
-  RetractionSGDOptions(double lr) : Base(lr) {}  // NOLINT: LibTorch converts from a number
+  RetractionSGDOptions(double lr) : GroupOptions(lr) {}  // NOLINT: LibTorch converts from a number
 
+  STIEFEL_ARG(RetractionSGDOptions, double, lr, lr_)
+  STIEFEL_ARG(RetractionSGDOptions, Manifold, manifold, manifold_)
+  STIEFEL_ARG(RetractionSGDOptions, bool, batched, batched_)
+  STIEFEL_ARG(RetractionSGDOptions, bool, orthonormalize_on_start, orthonormalize_on_start_)
+  STIEFEL_ARG(RetractionSGDOptions, double, weight_decay, weight_decay_)
+  STIEFEL_ARG(RetractionSGDOptions, double, momentum, sgd_.momentum)
+  STIEFEL_ARG(RetractionSGDOptions, double, dampening, sgd_.dampening)
+  STIEFEL_ARG(RetractionSGDOptions, bool, nesterov, sgd_.nesterov)
+  const SgdTerms& terms() const { return sgd_; }
   const Retraction& retraction() const { return retraction_; }
   RetractionSGDOptions& retraction(Retraction value) {
     retraction_ = std::move(value);
     return *this;
   }
 
+  void validate() const override {
+    GroupOptions::validate();
+    sgd_.validate(manifold_);
+  }
   void validate_method() const override {
-    Base::validate_method();
     if constexpr (detail::CanValidate<Retraction>::value) retraction_.validate();
   }
+  void drop_euclidean() override {
+    GroupOptions::drop_euclidean();
+    sgd_.drop_euclidean();
+  }
+  std::unique_ptr<torch::optim::OptimizerOptions> clone() const override {
+    return std::make_unique<RetractionSGDOptions>(*this);
+  }
 
-  void visit(const GroupOptions::Visitor& visitor) override {
-    Base::visit(visitor);
-    if constexpr (detail::HasOptions<Retraction>::value) retraction_.visit(visitor);
+  void serialize(torch::serialize::OutputArchive& archive) const override {
+    const detail::OptionWriter writer(archive);
+    visit(*this, writer);
+    if constexpr (detail::HasOptions<Retraction>::value) {
+      auto copy = retraction_;  // a retraction is visited to be written and to be read
+      copy.visit({writer, writer, writer});
+    }
+  }
+  void serialize(torch::serialize::InputArchive& archive) override {
+    const detail::OptionReader reader(archive);
+    visit(*this, reader);
+    if constexpr (detail::HasOptions<Retraction>::value) retraction_.visit({reader, reader, reader});
   }
 
  private:
+  template <class Self, class Visitor>
+  static void visit(Self& self, const Visitor& visitor) {
+    visit_group(self, visitor);
+    SgdTerms::visit(self.sgd_, visitor);
+  }
+
+  SgdTerms sgd_;
   Retraction retraction_;
 };
 

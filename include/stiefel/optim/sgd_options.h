@@ -17,49 +17,13 @@ struct SgdTerms {
 
   void validate(Manifold manifold) const;
   void drop_euclidean();
-  void visit(const GroupOptions::Visitor& visitor);
-};
 
-/// The chained setters of SGD's terms, on top of another set of options.
-template <class Derived, class Base>
-class ChainedSgdOptions : public Base {
- public:
-  double momentum() const { return terms_.momentum; }
-  double dampening() const { return terms_.dampening; }
-  bool nesterov() const { return terms_.nesterov; }
-  const SgdTerms& terms() const { return terms_; }
-
-  Derived& momentum(double value) {
-    terms_.momentum = value;
-    return this->self();
+  template <class Self, class Visitor>
+  static void visit(Self& self, const Visitor& visitor) {
+    visitor("momentum", self.momentum);
+    visitor("dampening", self.dampening);
+    visitor("nesterov", self.nesterov);
   }
-  Derived& dampening(double value) {
-    terms_.dampening = value;
-    return this->self();
-  }
-  Derived& nesterov(bool value) {
-    terms_.nesterov = value;
-    return this->self();
-  }
-
-  void validate() const override {
-    Base::validate();
-    terms_.validate(this->manifold());
-  }
-  void drop_euclidean() override {
-    Base::drop_euclidean();
-    terms_.drop_euclidean();
-  }
-  void visit(const GroupOptions::Visitor& visitor) override {
-    Base::visit(visitor);
-    terms_.visit(visitor);
-  }
-
- protected:
-  using Base::Base;
-
- private:
-  SgdTerms terms_;
 };
 
 /// `momentum_buffer` is M on the manifold and SGD's buffer elsewhere.

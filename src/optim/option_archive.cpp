@@ -1,0 +1,48 @@
+#include <stiefel/cayley.h>
+#include <stiefel/detail/option_archive.h>
+#include <stiefel/optim/group_options.h>
+
+#include "compat.h"
+
+namespace stiefel::detail {
+
+void OptionWriter::operator()(const char* name, double value) const {
+  archive_->write(name, c10::IValue(value));
+}
+void OptionWriter::operator()(const char* name, int64_t value) const {
+  archive_->write(name, c10::IValue(value));
+}
+void OptionWriter::operator()(const char* name, bool value) const {
+  archive_->write(name, c10::IValue(value));
+}
+void OptionWriter::operator()(const char* name, Manifold value) const {
+  archive_->write(name, c10::IValue(to_string(value)));
+}
+void OptionWriter::operator()(const char* name, Norm value) const {
+  archive_->write(name, c10::IValue(to_string(value)));
+}
+void OptionWriter::operator()(const char* name, Precision value) const {
+  archive_->write(name, c10::IValue(to_string(value)));
+}
+
+void OptionReader::operator()(const char* name, double& value) const {
+  value = read_value(*archive_, name).toDouble();
+}
+void OptionReader::operator()(const char* name, int64_t& value) const {
+  value = read_value(*archive_, name).toInt();
+}
+void OptionReader::operator()(const char* name, bool& value) const {
+  value = read_value(*archive_, name).toBool();
+}
+void OptionReader::operator()(const char* name, Manifold& value) const {
+  value = manifold_from_string(text(name));
+}
+void OptionReader::operator()(const char* name, Norm& value) const { value = norm_from_string(text(name)); }
+void OptionReader::operator()(const char* name, Precision& value) const {
+  // Archives of the first version have none.
+  if (c10::IValue read; archive_->try_read(name, read)) value = precision_from_string(read.toStringRef());
+}
+
+std::string OptionReader::text(const char* name) const { return read_value(*archive_, name).toStringRef(); }
+
+}  // namespace stiefel::detail
