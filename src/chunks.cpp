@@ -10,7 +10,7 @@ namespace {
 
 // Elements of a stack that stays in the second-level cache with its temporaries; a matrix of this size is
 // worth all threads.
-constexpr int64_t kStack = 1 << 16;
+constexpr int64_t kChunkStack = 1 << 16;
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void Chunks::sort_in(size_t weight) {
 void Chunks::cut(size_t group) {
   const auto& mine = groups_[group];
   const bool whole = !weights_[0].device().is_cpu();
-  const int64_t most = whole ? mine.count : std::max<int64_t>(1, kStack / matrix_size(mine.members[0]));
+  const int64_t most = whole ? mine.count : std::max<int64_t>(1, kChunkStack / matrix_size(mine.members[0]));
   int64_t offset = 0;
   bool open = false;  // whether the last chunk may take another weight
   for (const size_t i : mine.members) {
@@ -89,7 +89,7 @@ at::Tensor Chunks::home(const at::Tensor& matrices, size_t weight) const {
 }
 
 bool Chunks::is_small(const Chunk& chunk) const {
-  return weights_[0].device().is_cpu() && matrix_size(chunk.members[0]) < kStack;
+  return weights_[0].device().is_cpu() && matrix_size(chunk.members[0]) < kChunkStack;
 }
 
 void Chunks::for_each(const std::function<void(size_t)>& work) const {

@@ -93,7 +93,7 @@ bool has_strides_of(const at::Tensor& a, const at::Tensor& b) {
 /// Whether two tensors have an element in common, given that their extents overlap. Slices of one tensor may
 /// lie between each other, as the left and the right half of a matrix do; of slices with different strides
 /// nothing is known, and they count as overlapping.
-bool overlap(const at::Tensor& a, const at::Tensor& b) {
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
   if (a.is_non_overlapping_and_dense() && b.is_non_overlapping_and_dense()) return true;
   if (!has_strides_of(a, b) || a.element_size() != b.element_size()) return true;
   const auto bytes = static_cast<const char*>(b.data_ptr()) - static_cast<const char*>(a.data_ptr());
@@ -213,7 +213,7 @@ void check_no_overlap(const std::vector<at::Tensor>& written) {
   for (size_t i = 0; i < extents.size(); ++i) {
     for (size_t j = i + 1; j < extents.size() && extents[j].begin < extents[i].end; ++j) {
       TORCH_CHECK(
-          !overlap(*extents[i].tensor, *extents[j].tensor), "stiefel: two tensors of a step, of shapes ",
+          !share_memory(*extents[i].tensor, *extents[j].tensor), "stiefel: two tensors of a step, of shapes ",
           extents[i].tensor->sizes(), " and ", extents[j].tensor->sizes(),
           ", overlap in memory, so a step would write one through the other; list each weight once, and "
           "clone views of the same memory");
