@@ -75,7 +75,9 @@ __device__ void sum_over_block(Number& a, Number& b, Number& c) {
   }
 }
 
-/// ‖M₁‖² of a matrix, as if M₁ were not scaled. All threads of the block must call it.
+/// ‖M₁‖² of a matrix, as if M₁ were not scaled. All threads of the block must call it. Blocks of different
+/// sizes add up in different orders; unit_of() takes the same μ from both but where ‖M₁‖ is at the very edge
+/// of two powers.
 __device__ inline double momentum_squared(const Context& c, const Layout& l, const Decision& decision) {
   double length = 0, zero = 0, none = 0;
   for (int i = threadIdx.x; i < l.thin_count; i += blockDim.x) length += c.thin[l.first_thin + i];
