@@ -7,19 +7,36 @@
 // rows of the batch:
 //
 //   a tile's step: wait until h has come from all blocks; the warps multiply, each with its part of the sum
-//   over h; the parts are added up, a thread a unit and row; z, the activation; the new h goes to all blocks.
+//   over h; the parts are added up, a thread per unit and row; z, the activation; the new h goes to all
+//   blocks.
 //
-// Nobody waits for the cluster as a whole. A block's two sets of four warps have 16 units each, and the block
-// meets twice a step: when the parts lie there, and when the new h does. h has two buffers: that all of h_t
-// has come proves that all sets of all blocks have done with h_{t−1}, whose buffer h_{t+1} may then take.
-// With two tiles or more a block works on one while the other's h travels.
+// No block waits for the cluster as a whole. A block's two sets of four warps have 16 units each, and the
+// block synchronizes twice per step: when the parts are written, and when the new h is. h has two buffers:
+// that all of h_t has arrived proves that all sets of all blocks have read h_{t−1}, whose buffer h_{t+1} may
+// then take. With two tiles or more a block works on one while the other's h travels. docs/cuda-kernels.md
+// has the shared memory.
 //
-// The sets could meet by themselves (bar.sync with a number); at n = 512 that is 3 % faster over both passes,
-// slower backward, and compute-sanitizer's racecheck does not follow it.
+// Each set could synchronize by itself (bar.sync with a number); at n = 512 that is 3 % faster over both
+// passes, slower backward, and compute-sanitizer's racecheck does not follow it.
 
 namespace stiefel::models::cuda::cluster {
 
 namespace {
+
+/// What a block takes of the work, and where its warps begin.
+struct BlockShare {
+  unsigned rank;  // in the cluster
+  int slabs;      // of a vector that hold units
+  int first_row;  // of the batch
+  int tiles;      // that have rows of the batch
+  int warp_unit;  // the first unit of this thread's warp, in the block
+  __device__ __forceinline__ BlockShare(const RecurrenceShape& shape, int blocks, int tiles_at_most)
+      : rank(ptx::cluster_rank()),
+        slabs((shape.n + 15) / 16),
+        first_row(static_cast<int>(blockIdx.x) / blocks * tiles_at_most * kTileRows),
+        tiles(min(tiles_at_most, (shape.batch - first_row + kTileRows - 1) / kTileRows)),
+        warp_unit(static_cast<int>(threadIdx.x) / 32 / kSumWarps * 16) {}
+};
 
 /// What a thread is responsible for at the end of a tile's step: 16 lanes have a slab's units of one row.
 struct Ends {
@@ -34,7 +51,7 @@ struct Ends {
         row(static_cast<int>(threadIdx.x) % kSetThreads / 16) {}
 };
 
-/// Hands a tile's new numbers, this set's units, to all blocks; the set's first warp sends them off. All
+/// Sends a tile's new numbers, this set's units, to all blocks; the set's first warp starts the copies. All
 /// threads of the block must call it.
 template <int P, int kBlocks>
 __device__ __forceinline__ void send_own(float* vector, const Ends& end, const Number<P>& x, Arrival* arrival,
@@ -64,23 +81,45 @@ __device__ __forceinline__ void prepare_arrivals(const Memory<P, kBlocks>& memor
   ptx::sync_cluster();
 }
 
+/// Fills a block's part of K (back: of Kᴴ); the scale of the row of this thread's unit. All threads of the
+/// block must call it.
+template <int P, int kBlocks, bool kAdjoint>
+__device__ __forceinline__ float fill(Fragment<P, kBlocks, kAdjoint>& k, const float* matrix, int n,
+                                      unsigned rank, const Memory<P, kBlocks>& memory) {
+  float* backs = memory.parts(0);
+  k.fill(matrix, n, static_cast<int>(rank) * kOwn, backs);
+  const float back = backs[Ends(rank).own];
+  __syncthreads();
+  return back;
+}
+
+/// K (back: Kᴴ) times a tile's vector of step t − 1, not yet scaled, for this thread's unit and row. `half`
+/// of the parts must not be that of the call before. All threads of the block must call it.
+template <int P, int kBlocks, bool kAdjoint>
+__device__ __forceinline__ Number<P> times_previous(const Fragment<P, kBlocks, kAdjoint>& k,
+                                                    const Memory<P, kBlocks>& memory, const Ends& end,
+                                                    const BlockShare& share, int t, int tile, int half) {
+  using Sizes = SlabSizes<P, kBlocks>;
+  if (t > 0) wait_for(memory.arrival(tile, (t + 1) & 1), ((t - 1) >> 1) & 1);
+  Product sum[P];
+  k.times(memory.vector(tile, (t + 1) & 1), share.slabs, sum);
+  put_parts<Sizes, P>(memory.parts(half), share.warp_unit, sum);
+  __syncthreads();
+  return add_parts<Sizes, P>(memory.parts(half), end.own, end.row);
+}
+
 template <int P, bool kTanh, int kBlocks>
 __global__ void __launch_bounds__(kThreads, 1)
-    forward_kernel(RecurrenceShape shape, ForwardPass pass, int tiles) {
+    forward_kernel(RecurrenceShape shape, ForwardPass pass, int tiles_at_most) {
   using Sizes = SlabSizes<P, kBlocks>;
   extern __shared__ __align__(128) float shared[];
-  const unsigned rank = ptx::cluster_rank();
-  const int n = shape.n, slabs = (n + 15) / 16;
-  const int first_row = static_cast<int>(blockIdx.x) / kBlocks * tiles * kTileRows;
-  tiles = min(tiles, (shape.batch - first_row + kTileRows - 1) / kTileRows);
+  const BlockShare share(shape, kBlocks, tiles_at_most);
+  const int n = shape.n, tiles = share.tiles;
   const Memory<P, kBlocks> memory{shared, tiles};
-  const int warp_unit = static_cast<int>(threadIdx.x) / 32 / kSumWarps * 16;
   const size_t stride = static_cast<size_t>(shape.batch) * n;
   Fragment<P, kBlocks, false> k;
-  k.fill(pass.k, n, static_cast<int>(rank) * kOwn, memory.parts(0));
-  const float back = memory.parts(0)[Ends(rank).own];  // of the unit's row of K
-  __syncthreads();
-  const Ends end(rank);
+  const float back = fill(k, pass.k, n, share.rank, memory);
+  const Ends end(share.rank);
   // h₀ in every row, where the first step looks for h_{t−1}.
   for (int block = 0; block < kBlocks; ++block) {
     const int unit = block * kOwn + end.own;
@@ -95,7 +134,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   int half = 0;  // of the parts
   for (int t = 0; t < shape.steps; ++t) {
     for (int tile = 0; tile < tiles; ++tile) {
-      const int row = first_row + tile * kTileRows + end.row;
+      const int row = share.first_row + tile * kTileRows + end.row;
       const bool real = real_unit && row < shape.batch;
       const size_t at = opaque(static_cast<size_t>(t) * stride + static_cast<size_t>(row) * n + end.unit);
       // V x_t, or x_t itself: on its way while the warps multiply.
@@ -111,18 +150,13 @@ __global__ void __launch_bounds__(kThreads, 1)
           if (t + kPrefetchSteps < shape.steps) ptx::prefetch_l2(pass.z + (at + kPrefetchSteps * stride) * P);
         }
       }
-      if (t > 0) wait_for(memory.arrival(tile, (t + 1) & 1), ((t - 1) >> 1) & 1);
-      Product sum[P];
-      k.times(memory.vector(tile, (t + 1) & 1), slabs, sum);
-      put_parts<Sizes, P>(memory.parts(half), warp_unit, sum);
-      __syncthreads();
-      const Number<P> product = add_parts<Sizes, P>(memory.parts(half), end.own, end.row);
+      const Number<P> product = times_previous(k, memory, end, share, t, tile, half);
       if (pass.x != nullptr) input = plus(Number<P>{}, input.part[0], v);
       const Number<P> z = plus(input, back, product);
       Number<P> state{};
       if (real) state = Unit<P, kTanh>(z, bias).h();
       if (t + 1 < shape.steps)
-        send_own<P, kBlocks>(memory.vector(tile, t & 1), end, state, memory.arrival(tile, t & 1), rank);
+        send_own<P, kBlocks>(memory.vector(tile, t & 1), end, state, memory.arrival(tile, t & 1), share.rank);
       if (real) {
         store(pass.z, at, z);
         if (pass.all_states) {
@@ -139,21 +173,16 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <int P, bool kTanh, int kBlocks>
 __global__ void __launch_bounds__(kThreads, 1)
-    backward_kernel(RecurrenceShape shape, BackwardPass pass, int tiles) {
+    backward_kernel(RecurrenceShape shape, BackwardPass pass, int tiles_at_most) {
   using Sizes = SlabSizes<P, kBlocks>;
   extern __shared__ __align__(128) float shared[];
-  const unsigned rank = ptx::cluster_rank();
-  const int n = shape.n, slabs = (n + 15) / 16;
-  const int first_row = static_cast<int>(blockIdx.x) / kBlocks * tiles * kTileRows;
-  tiles = min(tiles, (shape.batch - first_row + kTileRows - 1) / kTileRows);
+  const BlockShare share(shape, kBlocks, tiles_at_most);
+  const int n = shape.n, tiles = share.tiles;
   const Memory<P, kBlocks> memory{shared, tiles};
-  const int warp_unit = static_cast<int>(threadIdx.x) / 32 / kSumWarps * 16;
   const size_t stride = static_cast<size_t>(shape.batch) * n;
   Fragment<P, kBlocks, true> k;
-  k.fill(pass.k, n, static_cast<int>(rank) * kOwn, memory.parts(0));
-  const float back = memory.parts(0)[Ends(rank).own];  // of the unit's row of K
-  __syncthreads();
-  const Ends end(rank);
+  const float back = fill(k, pass.k, n, share.rank, memory);
+  const Ends end(share.rank);
   const bool real_unit = end.unit < n;
   const float bias = real_unit ? pass.b[end.unit] : 0.0f;
   for (int tile = 0; tile < tiles; ++tile) {
@@ -167,7 +196,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     Number<P> z, g;
     float x;
   };
-  const auto row_of = [&](int tile) { return first_row + tile * kTileRows + end.row; };
+  const auto row_of = [&](int tile) { return share.first_row + tile * kTileRows + end.row; };
   const auto is_real = [&](int tile) { return real_unit && row_of(tile) < shape.batch; };
   const auto here = [&](int tile) { return opaque(static_cast<size_t>(row_of(tile)) * n + end.unit); };
   const auto read = [&](int s, int tile) {
@@ -193,7 +222,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       delta = unit.slope(g, memory.b_sum(tile)[threadIdx.x]);
       state = unit.h();
     }
-    send_own<P, kBlocks>(memory.vector(tile, s & 1), end, delta, memory.arrival(tile, s & 1), rank);
+    send_own<P, kBlocks>(memory.vector(tile, s & 1), end, delta, memory.arrival(tile, s & 1), share.rank);
     if (is_real(tile)) {
       const size_t at = opaque(static_cast<size_t>(shape.steps - 1 - s) * stride + here(tile));
       store(pass.delta, at, delta);
@@ -204,18 +233,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int tile = 0; tile < tiles; ++tile) {
     const Given given = read(0, tile);
     send_delta(0, tile, given, given.g);
-    __syncthreads();  // once a pass: the tiles' first sends one after the other
+    __syncthreads();  // once per pass: the tiles' first sends one after the other
   }
   int half = 0;
   for (int s = 1; s <= shape.steps; ++s) {
     for (int tile = 0; tile < tiles; ++tile) {
       const Given given = read(s, tile);
-      wait_for(memory.arrival(tile, (s + 1) & 1), ((s - 1) >> 1) & 1);
-      Product sum[P];
-      k.times(memory.vector(tile, (s + 1) & 1), slabs, sum);  // ∂h_{t−1} = Kᴴδ_t
-      put_parts<Sizes, P>(memory.parts(half), warp_unit, sum);
-      __syncthreads();
-      const Number<P> g = plus(given.g, back, add_parts<Sizes, P>(memory.parts(half), end.own, end.row));
+      const Number<P> g =
+          plus(given.g, back, times_previous(k, memory, end, share, s, tile, half));  // ∂h_{t−1} = Kᴴδ_t
       if (s < shape.steps) {
         send_delta(s, tile, given, g);
       } else if (is_real(tile)) {
@@ -230,7 +255,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   ptx::sync_cluster();
 }
 
-constexpr int kFew = 8, kMany = 16;  // blocks a cluster
+constexpr int kFew = 8, kMany = 16;  // blocks per cluster
 constexpr int kFewUnits = kFew * kOwn, kManyUnits = kMany * kOwn;
 
 template <int kBlocks>

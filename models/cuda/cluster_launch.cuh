@@ -23,13 +23,13 @@ inline cudaLaunchConfig_t configuration(int blocks, int clusters, size_t bytes, 
   return config;
 }
 
-/// What a device has for a kernel.
+/// Whether a device can run a kernel, and how many clusters of it.
 struct Room {
   cudaError_t status = cudaErrorNotReady;
   int clusters = 0;  // at once
 };
 
-/// Allows a kernel its shared memory and its cluster, and asks how many clusters run at once.
+/// Lets a kernel use its shared memory and its cluster size, and queries how many clusters run at once.
 template <class Kernel>
 Room make_room(Kernel kernel, int blocks, size_t bytes) {
   Room room;
@@ -47,7 +47,7 @@ Room make_room(Kernel kernel, int blocks, size_t bytes) {
   return room;
 }
 
-/// The current device's room for a kernel, asked for once.
+/// The current device's room for a kernel, queried once per device.
 template <auto kKernel, int P, int kBlocks>
 Room room_for() {
   constexpr int kDevices = 64;
@@ -64,8 +64,8 @@ Room room_for() {
   return rooms[device];
 }
 
-/// Tiles a cluster, so that the batch takes the fewest turns: where more clusters are asked for than the
-/// device holds at once, the rest wait. Of two that tie, the one whose tiles hide each other's exchange.
+/// Tiles per cluster, so that the batch takes the fewest turns: clusters beyond those that the device holds
+/// at once wait. Of two that tie, the one whose tiles hide each other's exchange.
 inline int tiles_for(int batch, int clusters) {
   const int all = (batch + kTileRows - 1) / kTileRows;
   int best = 1, best_turns = 0;

@@ -3,8 +3,8 @@
 #include "recurrence_paths.h"
 #include "row_tile.cuh"
 
-// A block takes one row of the batch through the whole sequence, alone: no block waits for another. K lies in
-// the block's registers (116² complex numbers are 105 KB of 256), so that a step reads only h from shared
+// A block takes one row of the batch through the whole sequence by itself: no block waits for another. K is
+// in the block's registers (116² complex numbers are 105 KB of 256), so that a step reads only h from shared
 // memory:
 //
 //   eight lanes share kRows rows of K, each with every eighth pair of columns; a step is a broadcast read of
