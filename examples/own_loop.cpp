@@ -60,7 +60,7 @@ std::unique_ptr<stiefel::CayleyAdam> make_optimizer(const stiefel::ParameterSpli
 
 void train(Net& net, stiefel::CayleyAdam& optimizer, const Data& data, int from, int to) {
   // A checkpoint brings back the rates of its moment; the schedule starts from the base rates.
-  const stiefel::Schedule schedule({kRate, kFreeRate}, stiefel::cosine(kEpochs));
+  const stiefel::Schedule schedule({kRate, kFreeRate}, stiefel::schedules::cosine(kEpochs));
   net->train();
   for (int epoch = from; epoch < to; ++epoch) {
     schedule.apply(optimizer, epoch);

@@ -49,7 +49,7 @@ int main() {
   auto r = hadamard.clone().requires_grad_();
   const int steps = 600;
   stiefel::CayleySGD optimizer({r}, stiefel::CayleySGDOptions(20).momentum(0.9));
-  const stiefel::Schedule schedule(optimizer, stiefel::cosine(steps));
+  const stiefel::Schedule schedule(optimizer, stiefel::schedules::cosine(steps));
   for (int step = 0; step < steps; ++step) {
     schedule.apply(optimizer, step);
     optimizer.zero_grad();

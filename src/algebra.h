@@ -22,11 +22,11 @@ at::Tensor drift(const at::Tensor& x);
 at::Tensor hermitian(const at::Tensor& a);
 at::Tensor skew(const at::Tensor& a);
 
-/// ‖A‖_F and the real part of tr AᴴB, one number a matrix, in double.
+/// ‖A‖_F and the real part of tr AᴴB, one number per matrix, in double.
 at::Tensor frobenius(const at::Tensor& a);
 at::Tensor real_trace(const at::Tensor& a, const at::Tensor& b);
 
-/// The real part of tr A, one number a matrix, in double.
+/// The real part of tr A, one number per matrix, in double.
 at::Tensor real_trace(const at::Tensor& a);
 
 /// A + cI, in place.

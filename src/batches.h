@@ -3,64 +3,50 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <map>
 #include <vector>
 
-#include "step_matrices.h"
-
-/// Turns lists of same-shape tensors into batches that are stepped together.
+/// How matrices of any shapes are computed together: those of one shape are stacked into batches. On an
+/// accelerator a shape is one batch. On the CPU small matrices are stacked into batches that stay in cache,
+/// batches go to different threads, and a large matrix is a batch where it lies, computed by all threads.
 namespace stiefel::detail {
 
-/// A list of points (B, p, n), p ≤ n, all of one shape, with their momenta and gradients. Methods without
-/// momentum give an empty list of momenta.
-///
-/// On an accelerator the whole list is one batch. On the CPU small matrices are stacked into slices that stay
-/// in cache, slices go to different threads, and a large matrix is stepped where it lies, by all threads.
-class Batches {
- public:
-  Batches(at::TensorList points, at::TensorList momenta, at::TensorList gradients);
-
-  /// Matrices that are stepped as one: those of list entries [begin, end), or [first, first + count) of one
-  /// entry.
-  struct Range {
-    size_t begin;
-    size_t end;
-    int64_t first;
-    int64_t count;
-
-    bool is_one_entry() const { return end - begin == 1; }
-  };
-
-  /// A range's tensors as (B, p, n); m is undefined where there are no momenta.
-  struct Slice {
-    Range range;
-    at::Tensor x;
-    at::Tensor m;
-    at::Tensor g;
-  };
-
-  /// Calls `work` on every slice, on several threads where that helps, and writes x and m back after each.
-  void for_each(const std::function<void(Slice&)>& work) const;
-
- private:
-  std::vector<Range> ranges() const;
-  Slice gather(const Range& range) const;
-  void scatter(const Slice& slice) const;
-
-  at::TensorList points_;
-  at::TensorList momenta_;
-  at::TensorList gradients_;
-};
-
-/// Calls `work` on every slice of a step's matrices, shape by shape, with the entries of the step's lists
-/// that have the slice's shape.
-void for_each_batch(const StepMatrices& matrices,
-                    const std::function<void(Batches::Slice&, const std::vector<size_t>& entries)>& work);
+/// Groups 0 … count − 1 by a key: equal keys together, in the order in which they first occur.
+template <class KeyOf>
+std::vector<std::vector<size_t>> group_by(size_t count, KeyOf key_of) {
+  std::vector<std::vector<size_t>> groups;
+  std::map<decltype(key_of(size_t{})), size_t> known;
+  for (size_t i = 0; i < count; ++i) {
+    const auto [found, is_new] = known.emplace(key_of(i), groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back(i);
+  }
+  return groups;
+}
 
 /// The chosen entries of a list; an empty list stays empty.
 std::vector<at::Tensor> pick(at::TensorList list, const std::vector<size_t>& entries);
 
-/// The numbers that belong to a range's matrices, from a list of per-matrix numbers; and back into it.
-at::Tensor gather_scalars(at::TensorList list, const Batches::Range& range);
-void scatter_scalars(at::TensorList list, const Batches::Range& range, const at::Tensor& values);
+/// Matrices that are computed as one batch: all those of the list entries `entries`, or [first, first +
+/// count) of a single entry.
+struct BatchRange {
+  std::vector<size_t> entries;
+  int64_t first = 0;
+  int64_t count = 0;
+
+  bool is_one_entry() const { return entries.size() == 1; }
+};
+
+/// Cuts entries of one shape into batches. `count_of` is the number of matrices of an entry.
+std::vector<BatchRange> cut_into_batches(const std::vector<size_t>& entries,
+                                         const std::function<int64_t(size_t)>& count_of, int64_t matrix_size,
+                                         const at::Device& device);
+
+/// Whether a matrix is so small that batches of them go to different threads. A large one is worth all
+/// threads.
+bool is_small_matrix(int64_t matrix_size, const at::Device& device);
+
+/// Calls `work` with 0 … count − 1, without a graph: on several threads, or one after the other.
+void for_each_batch_index(size_t count, bool on_threads, const std::function<void(size_t)>& work);
 
 }  // namespace stiefel::detail

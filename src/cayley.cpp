@@ -53,9 +53,9 @@ at::Tensor cayley_retraction(const at::Tensor& point, const at::Tensor& directio
   const at::NoGradGuard no_grad;
   const MatrixView view(point, batched);
   // The step moves along −M, at the rate 1.
-  detail::Batch batch{view(point).clone(), view(direction).neg(), {}, {}};
-  const detail::Pace pace{at::ones({}, point.options().dtype(at::kDouble)), {}};
-  detail::step_(batch, pace, options);
+  detail::StepBatch batch{view(point).clone(), view(direction).neg(), {}, {}};
+  const detail::StepSize step_size{at::ones({}, point.options().dtype(at::kDouble)), {}};
+  detail::step_(batch, step_size, options);
   auto moved = at::empty_like(point);
   view.write(batch.x, moved);
   return moved;

@@ -2,7 +2,7 @@
 
 #include <stiefel/cayley.h>
 
-/// ‖W‖ of the skew matrix W = MXᴴ − XMᴴ − XΩXᴴ that the Cayley transform turns by, one double a matrix.
+/// ‖W‖ of the skew matrix W = MXᴴ − XMᴴ − XΩXᴴ that the Cayley transform turns by, one double per matrix.
 namespace stiefel::detail {
 
 /// For an orthonormal X and a tangent M: Ω = XᴴM, T = MᴴM.

@@ -22,9 +22,9 @@ Gradients::Gradients(const at::Tensor& g, const at::Tensor& near, const StepCoun
   auto may_move = norm <= most * 1e-4;  // false for NaN too
   if (near.defined()) may_move.logical_and_(near);
   if (g.device().is_cpu() && may_move.all().item<bool>()) return;
-  kept = may_move.logical_not();
+  frozen = may_move.logical_not();
   const std::lock_guard<std::mutex> alone(counting);
-  counters.skipped.add_(kept.sum());
+  counters.skipped.add_(frozen.sum());
   if (near.defined() && counters.off_manifold.defined()) {
     counters.off_manifold.add_(near.logical_not().sum());
   }
@@ -36,14 +36,14 @@ void count_skipped(const at::Tensor& which, const StepCounters& counters) {
 }
 
 at::Tensor Gradients::clean(const at::Tensor& matrices) const {
-  return kept.defined() && matrices.defined() ? matrices.masked_fill(kept.view({-1, 1, 1}), 0) : matrices;
+  return frozen.defined() && matrices.defined() ? matrices.masked_fill(frozen.view({-1, 1, 1}), 0) : matrices;
 }
 
 void Gradients::accumulate_(at::Tensor& m, const at::Tensor& g, double decay, double gain) const {
-  if (kept.defined()) {
-    // `decay` for the matrices that move and 1 for the kept.
+  if (frozen.defined()) {
+    // `decay` for the matrices that move and 1 for the frozen ones.
     const auto real = g.options().dtype(c10::toRealValueType(g.scalar_type()));
-    const auto factor = at::where(kept, at::full({}, 1, real), at::full({}, decay, real)).view({-1, 1, 1});
+    const auto factor = at::where(frozen, at::full({}, 1, real), at::full({}, decay, real)).view({-1, 1, 1});
     m.mul_(factor).add_(clean(g), gain);
   } else if (gain == 1) {
     at::add_out(m, g, m, decay);

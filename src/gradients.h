@@ -10,14 +10,14 @@ namespace stiefel::detail {
 /// place where its gradient is not finite, or so large that MᴴM would overflow, and where it is too far off
 /// the manifold for a step to draw it in.
 struct Gradients {
-  at::Tensor norm;  ///< ‖G‖_F, (B) doubles
-  at::Tensor kept;  ///< (B) bools; undefined where all may move
+  at::Tensor norm;    ///< ‖G‖_F, (B) doubles
+  at::Tensor frozen;  ///< (B) bools; undefined where all may move
 
-  /// Looks at g and counts the kept matrices. `near` tells which matrices are close enough to the manifold,
+  /// Looks at g and counts the frozen matrices. `near` tells which matrices are close enough to the manifold,
   /// (B) bools; undefined stands for all.
   Gradients(const at::Tensor& g, const at::Tensor& near, const StepCounters& counters);
 
-  /// `matrices`, with zeros where one is kept, so that no product meets a NaN.
+  /// `matrices`, with zeros where one is frozen, so that no product meets a NaN.
   at::Tensor clean(const at::Tensor& matrices) const;
 
   /// m ← decay·m + gain·g for the matrices that move.

@@ -18,7 +18,7 @@ bool dense_is_cheaper(int64_t p, int64_t n, int64_t rounds) {
 }
 
 /// X and M as the matrices A, B of XA + MB, or of M(I + E) − X(Σ + ΩE).
-void write_(Batch& batch, at::Tensor xx, at::Tensor xm, at::Tensor mx, at::Tensor mm) {
+void write_(StepBatch& batch, at::Tensor xx, at::Tensor xm, at::Tensor mx, at::Tensor mm) {
   // Each comes as its difference from "stay": X ← X + X·xx + M·xm, M ← M + X·mx + M·mm.
   auto dx = at::bmm(batch.hold_(xx).mH(), batch.x).baddbmm_(batch.hold_(xm).mH(), batch.m);
   auto dm = at::bmm(batch.hold_(mx).mH(), batch.x).baddbmm_(batch.hold_(mm).mH(), batch.m);
@@ -26,13 +26,13 @@ void write_(Batch& batch, at::Tensor xx, at::Tensor xm, at::Tensor mx, at::Tenso
   batch.m.add_(dm);
 }
 
-void coefficient_form_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
+void coefficient_form_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options) {
   const auto e = drift(batch.x);
   const auto s = overlap(batch.x, batch.m);
   const auto t = gram(batch.m);
   const auto omega = skew(s);
   const auto norm = options.exact ? frobenius(t) : literal_norm(batch.x, batch.m, e, s, t, options.norm);
-  const auto tau = spread(pace.signed_step(norm, options), batch.x);
+  const auto tau = spread(step_size.signed_step(norm, options), batch.x);
   const auto half = tau * 0.5;
 
   // WX = M(I + E) − X(Σ + ΩE)
@@ -69,17 +69,17 @@ void coefficient_form_(Batch& batch, const Pace& pace, const CayleyOptions& opti
   write_(batch, a, b, drop.neg(), e.clone());
 }
 
-void dense_form_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
+void dense_form_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options) {
   auto& x = batch.x;
   auto& m = batch.m;
   auto w = dense_generator(x, m, overlap(x, m));
   const auto norm = dense_norm(w, options.exact ? Norm::kFrobenius : options.norm);
-  auto tau = spread(pace.signed_step(norm, options), x);
+  auto tau = spread(step_size.signed_step(norm, options), x);
   batch.hold_(tau);
 
   // M ← WX, as rows −xW.
-  if (batch.kept.defined()) {
-    m.copy_(at::where(batch.kept.view({-1, 1, 1}), m, at::bmm(x, w).neg_()));
+  if (batch.frozen.defined()) {
+    m.copy_(at::where(batch.frozen.view({-1, 1, 1}), m, at::bmm(x, w).neg_()));
   } else {
     m.baddbmm_(x, w, 0, -1);
   }
@@ -100,11 +100,11 @@ void dense_form_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
 
 }  // namespace
 
-void literal_step_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
+void literal_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options) {
   if (dense_is_cheaper(batch.x.size(1), batch.x.size(2), options.exact ? 2 : options.iterations)) {
-    dense_form_(batch, pace, options);
+    dense_form_(batch, step_size, options);
   } else {
-    coefficient_form_(batch, pace, options);
+    coefficient_form_(batch, step_size, options);
   }
 }
 

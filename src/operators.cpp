@@ -6,10 +6,10 @@
 #include <torch/library.h>
 
 #include "algebra.h"
-#include "batches.h"
 #include "device.h"
 #include "gradients.h"
 #include "step.h"
+#include "step_batches.h"
 
 // The steps as operators of the dispatcher, for any device. The optimisers, and any other front end, call
 // these.
@@ -22,11 +22,11 @@ namespace {
 
 /// E = XᴴX − I of a batch and which of its matrices are near enough to the manifold for a step to draw them
 /// in. The paper's iteration to the letter needs neither.
-struct Standing {
+struct ManifoldCheck {
   at::Tensor e;
   at::Tensor near;
 
-  Standing(const at::Tensor& x, const CayleyOptions& options) {
+  ManifoldCheck(const at::Tensor& x, const CayleyOptions& options) {
     if (!options.polish) return;
     e = drift(x);
     near = frobenius(e) <= kFarthestStart;  // false for NaN too
@@ -46,18 +46,15 @@ void AdamNumbers::check(const StepMatrices& matrices) const {
 namespace {
 
 /// v ← β₂v + (1 − β₂)‖G‖²_F and k ← k + 1 for the matrices of a slice that move. Returns r of each.
-at::Tensor advance_(const AdamNumbers& adam, const std::vector<size_t>& entries, const Batches::Range& range,
-                    const Gradients& gradient, double eps) {
-  const auto moments = pick(adam.second_moments, entries);
-  const auto counts = pick(adam.steps, entries);
-  auto v = gather_scalars(moments, range);
-  auto k = gather_scalars(counts, range);
+at::Tensor advance_(const AdamNumbers& adam, const BatchRange& range, const Gradients& gradient, double eps) {
+  auto v = gather_scalars(adam.second_moments, range);
+  auto k = gather_scalars(adam.steps, range);
   const auto next_v = v * adam.beta2 + gradient.norm.square() * (1 - adam.beta2);
   const auto next_k = k + 1;
-  v = gradient.kept.defined() ? at::where(gradient.kept, v, next_v) : next_v;
-  k = gradient.kept.defined() ? at::where(gradient.kept, k, next_k) : next_k;
-  scatter_scalars(moments, range, v);
-  scatter_scalars(counts, range, k);
+  v = gradient.frozen.defined() ? at::where(gradient.frozen, v, next_v) : next_v;
+  k = gradient.frozen.defined() ? at::where(gradient.frozen, k, next_k) : next_k;
+  scatter_scalars(adam.second_moments, range, v);
+  scatter_scalars(adam.steps, range, k);
   // r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε), k counted from 1
   const auto counted = k.clamp_min(1);
   const auto unbiased = v / (1 - at::pow(adam.beta2, counted));
@@ -68,14 +65,13 @@ at::Tensor advance_(const AdamNumbers& adam, const std::vector<size_t>& entries,
 
 void step_by_operators(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
                        const UpdateRule& rule, const CayleyOptions& options) {
-  for_each_batch(matrices, [&](Batches::Slice& slice, const std::vector<size_t>& entries) {
-    const Standing standing(slice.x, options);
-    const Gradients gradient(slice.g, standing.near, counters);
+  for_each_batch(matrices, [&](StepSlice& slice) {
+    const ManifoldCheck check(slice.x, options);
+    const Gradients gradient(slice.g, check.near, counters);
     gradient.accumulate_(slice.m, slice.g, rule.decay, rule.gain);  // M ← decay·M + gain·G
-    const auto r =
-        rule.adam ? advance_(*rule.adam, entries, slice.range, gradient, options.eps) : at::Tensor();
-    Batch batch{slice.x, slice.m, gradient.kept, gradient.clean(standing.e)};
-    step_(batch, Pace{rate, r}, options);
+    const auto r = rule.adam ? advance_(*rule.adam, slice.range, gradient, options.eps) : at::Tensor();
+    StepBatch batch{slice.x, slice.m, gradient.frozen, gradient.clean(check.e)};
+    step_(batch, StepSize{rate, r}, options);
   });
 }
 

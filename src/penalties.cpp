@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "algebra.h"
-#include "chunks.h"
 #include "compat.h"
 #include "names.h"
+#include "weight_batches.h"
 
 namespace stiefel {
 
 namespace {
 
-using detail::Chunks;
+using detail::WeightBatches;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -23,25 +23,25 @@ constexpr detail::Names<Penalty, 3> kPenalties{{
     {Penalty::kSrip, "srip"},
 }};
 
-/// What a chunk keeps for the backward pass.
-struct Kept {
+/// What a batch saves for the backward pass.
+struct SavedForBackward {
   at::Tensor k;      ///< (B, p, n)
   at::Tensor left;   ///< SO: E (B, p, p). SRIP: v₀ … v_r as columns (B, p, r + 1)
   at::Tensor right;  ///< SRIP: the rows v₀ᴴK … v_{r−1}ᴴK (B, r, n)
   at::Tensor sigma;  ///< SRIP: σ₁ … σ_r (B, r, 1)
 };
 
-constexpr size_t kKept = 4;  // tensors in it
+constexpr size_t kSavedTensors = 4;  // of SavedForBackward
 
 /// ‖E‖²_F of each matrix, E = KKᴴ − I.
-at::Tensor so_values(Kept& kept) {
-  kept.left = detail::drift(kept.k);
-  return detail::frobenius(kept.left).square();
+at::Tensor so_values(SavedForBackward& saved) {
+  saved.left = detail::drift(saved.k);
+  return detail::frobenius(saved.left).square();
 }
 
 /// 4gEK: with E Hermitian, d tr E² = 2 Re tr E(dK Kᴴ + K dKᴴ) = Re tr (4EK)ᴴdK.
-at::Tensor& so_gradient(const Kept& kept, const at::Tensor& g, at::Tensor& out) {
-  return at::bmm_out(out, kept.left * (g * 4), kept.k);
+at::Tensor& so_gradient(const SavedForBackward& saved, const at::Tensor& g, at::Tensor& out) {
+  return at::bmm_out(out, saved.left * (g * 4), saved.k);
 }
 
 /// 1/σ, and 0 where σ = 0.
@@ -54,7 +54,7 @@ at::Tensor apply_drift(const at::Tensor& k, const at::Tensor& row, const at::Ten
 
 /// The power iteration uᵢ = Evᵢ₋₁, σᵢ = ‖uᵢ‖, vᵢ = uᵢ/σᵢ for i = 1 … r; σ_r of each matrix. `start` is
 /// (B, p, 1), of any length.
-at::Tensor srip_values(Kept& kept, const at::Tensor& start, int64_t rounds) {
+at::Tensor srip_values(SavedForBackward& saved, const at::Tensor& start, int64_t rounds) {
   const auto length = [](const at::Tensor& u) {
     return at::linalg_vector_norm(u, 2, at::IntArrayRef({1}), /*keepdim=*/true);
   };
@@ -62,14 +62,14 @@ at::Tensor srip_values(Kept& kept, const at::Tensor& start, int64_t rounds) {
   std::vector<at::Tensor> rows;
   std::vector<at::Tensor> sigma;
   for (int64_t i = 0; i < rounds; ++i) {
-    rows.push_back(at::bmm(v[i].mH(), kept.k));
-    const auto u = apply_drift(kept.k, rows[i], v[i]);
+    rows.push_back(at::bmm(v[i].mH(), saved.k));
+    const auto u = apply_drift(saved.k, rows[i], v[i]);
     sigma.push_back(length(u));
     v.push_back(u * inverse_of(sigma[i]));
   }
-  kept.left = at::cat(v, 2);
-  kept.right = at::cat(rows, 1);
-  kept.sigma = at::cat(sigma, 1);
+  saved.left = at::cat(v, 2);
+  saved.right = at::cat(rows, 1);
+  saved.sigma = at::cat(sigma, 1);
   return sigma.back().flatten().to(at::kDouble);
 }
 
@@ -79,21 +79,21 @@ at::Tensor srip_values(Kept& kept, const at::Tensor& start, int64_t rounds) {
 ///
 /// going back through v = u/‖u‖ takes off the part along vᵢ, Re vᵢᴴEūᵢ₊₁ = σᵢ₊₁ Re vᵢ₊₁ᴴūᵢ₊₁, which is σ_r
 /// for i = r − 1 and nothing further down, where ūᵢ₊₁ is free of vᵢ₊₁ already. Each uᵢ = (KKᴴ − I)vᵢ₋₁ adds
-/// ūᵢvᵢ₋₁ᴴK + vᵢ₋₁ūᵢᴴK. The rows vᵢ₋₁ᴴK are kept, the rows ūᵢᴴK fall out of the recurrence, and all of it is
+/// ūᵢvᵢ₋₁ᴴK + vᵢ₋₁ūᵢᴴK. The rows vᵢ₋₁ᴴK are saved, the rows ūᵢᴴK fall out of the recurrence, and all of it is
 /// one product of [ū₁ … ū_r v₀ … v_{r−1}] (p×2r) by these rows (2r×n).
-at::Tensor& srip_gradient(const Kept& kept, const at::Tensor& g, at::Tensor& out) {
-  const int64_t rounds = kept.right.size(1);
-  const auto v = [&](int64_t i) { return kept.left.narrow(2, i, 1); };
-  const auto sigma = [&](int64_t i) { return kept.sigma.narrow(1, i - 1, 1); };
-  std::vector<at::Tensor> left(rounds + 1, kept.left.narrow(2, 0, rounds));
-  std::vector<at::Tensor> right(rounds + 1, kept.right);
+at::Tensor& srip_gradient(const SavedForBackward& saved, const at::Tensor& g, at::Tensor& out) {
+  const int64_t rounds = saved.right.size(1);
+  const auto v = [&](int64_t i) { return saved.left.narrow(2, i, 1); };
+  const auto sigma = [&](int64_t i) { return saved.sigma.narrow(1, i - 1, 1); };
+  std::vector<at::Tensor> left(rounds + 1, saved.left.narrow(2, 0, rounds));
+  std::vector<at::Tensor> right(rounds + 1, saved.right);
   // left[i − 1] is ūᵢ and right[i] is ūᵢᴴK, so that left·right pairs ūᵢ with vᵢ₋₁ᴴK and vᵢ₋₁ with ūᵢᴴK.
   left[rounds - 1] = v(rounds);
   for (int64_t i = rounds;; --i) {
     const auto& mine = left[i - 1];
-    right[i] = at::bmm(mine.mH(), kept.k);
+    right[i] = at::bmm(mine.mH(), saved.k);
     if (i == 1) break;
-    auto next = apply_drift(kept.k, right[i], mine);
+    auto next = apply_drift(saved.k, right[i], mine);
     if (i == rounds) next.sub_(v(rounds - 1) * sigma(rounds));
     left[i - 2] = next.mul_(inverse_of(sigma(i - 1)));
   }
@@ -101,41 +101,41 @@ at::Tensor& srip_gradient(const Kept& kept, const at::Tensor& g, at::Tensor& out
 }
 
 /// SRIP's start vectors for each group of matrices, (B, p, 1).
-variable_list draw(at::TensorList weights, const Chunks& chunks, const PenaltyOptions& options) {
+variable_list draw(at::TensorList weights, const WeightBatches& batches, const PenaltyOptions& options) {
   variable_list all;
-  for (const auto& group : chunks.groups()) {
+  for (const auto& group : batches.groups()) {
     const size_t i = group.members[0];
-    all.push_back(at::randn({group.count, chunks.view(i).p(), 1}, aten_generator(options.generator),
+    all.push_back(at::randn({group.count, batches.view(i).p(), 1}, aten_generator(options.generator),
                             weights[i].options().dtype(detail::arithmetic(weights[i]))));
   }
   return all;
 }
 
 /// The penalty of each matrix, in double. `start` is for SRIP only.
-at::Tensor values_of(Penalty kind, Kept& kept, const at::Tensor& start, int64_t rounds) {
+at::Tensor values_of(Penalty kind, SavedForBackward& saved, const at::Tensor& start, int64_t rounds) {
   switch (kind) {
     case Penalty::kSo:
-      return so_values(kept);
+      return so_values(saved);
     case Penalty::kDso:
       // KᴴK has the eigenvalues of KKᴴ and n − p zeros, so ‖KᴴK − I‖²_F = ‖KKᴴ − I‖²_F + n − p.
-      return so_values(kept).mul_(2).add_(static_cast<double>(kept.k.size(2) - kept.k.size(1)));
+      return so_values(saved).mul_(2).add_(static_cast<double>(saved.k.size(2) - saved.k.size(1)));
     case Penalty::kSrip:
       break;
   }
-  return srip_values(kept, start, rounds);
+  return srip_values(saved, start, rounds);
 }
 
 /// g times the gradient of each matrix, into `out` (B, p, n).
-void gradient_of(Penalty kind, const Kept& kept, const at::Tensor& g, at::Tensor& out) {
+void gradient_of(Penalty kind, const SavedForBackward& saved, const at::Tensor& g, at::Tensor& out) {
   switch (kind) {
     case Penalty::kSo:
-      so_gradient(kept, g, out);
+      so_gradient(saved, g, out);
       break;
     case Penalty::kDso:
-      so_gradient(kept, 2 * g, out);
+      so_gradient(saved, 2 * g, out);
       break;
     case Penalty::kSrip:
-      srip_gradient(kept, g, out);
+      srip_gradient(saved, g, out);
       break;
   }
 }
@@ -144,20 +144,20 @@ void gradient_of(Penalty kind, const Kept& kept, const at::Tensor& g, at::Tensor
 struct PenaltySum : torch::autograd::Function<PenaltySum> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList weights, Penalty kind,
                             const PenaltyOptions& options) {
-    const Chunks chunks(weights, options.batched);
-    const auto starts = kind == Penalty::kSrip ? draw(weights, chunks, options) : variable_list{};
-    std::vector<Kept> kept(chunks.all().size());
-    std::vector<at::Tensor> values(kept.size());
-    chunks.for_each([&](size_t c) {
-      const auto& chunk = chunks.all()[c];
-      kept[c].k = chunks.gather(chunk);
+    const WeightBatches batches(weights, options.batched);
+    const auto starts = kind == Penalty::kSrip ? draw(weights, batches, options) : variable_list{};
+    std::vector<SavedForBackward> saved_by_batch(batches.all().size());
+    std::vector<at::Tensor> values(saved_by_batch.size());
+    batches.for_each([&](size_t c) {
+      const auto& batch = batches.all()[c];
+      saved_by_batch[c].k = batches.gather(batch);
       const auto start =
-          starts.empty() ? at::Tensor() : starts[chunk.group].narrow(0, chunk.offset, chunk.count);
-      values[c] = values_of(kind, kept[c], start, options.rounds).sum();
+          starts.empty() ? at::Tensor() : starts[batch.group].narrow(0, batch.offset, batch.count);
+      values[c] = values_of(kind, saved_by_batch[c], start, options.rounds).sum();
     });
     // The weights themselves too, so that LibTorch notices one that is changed before the backward pass.
     variable_list saved(weights.begin(), weights.end());
-    for (const auto& one : kept) saved.insert(saved.end(), {one.k, one.left, one.right, one.sigma});
+    for (const auto& one : saved_by_batch) saved.insert(saved.end(), {one.k, one.left, one.right, one.sigma});
     ctx->save_for_backward(std::move(saved));
     ctx->saved_data["count"] = static_cast<int64_t>(weights.size());
     ctx->saved_data["kind"] = static_cast<int64_t>(kind);
@@ -175,39 +175,39 @@ struct PenaltySum : torch::autograd::Function<PenaltySum> {
     const auto count = static_cast<size_t>(ctx->saved_data["count"].toInt());
     const auto kind = static_cast<Penalty>(ctx->saved_data["kind"].toInt());
     const at::TensorList weights(saved.data(), count);
-    const Chunks chunks(weights, ctx->saved_data["batched"].toBool());
-    // Asked here, since only this thread knows what the pass is for.
+    const WeightBatches batches(weights, ctx->saved_data["batched"].toBool());
+    // Asked on this thread: others have no record of what the pass is for.
     std::vector<char> needed(count);
     for (size_t i = 0; i < count; ++i) needed[i] = ctx->needs_input_grad(i);
 
     variable_list gradients(count + 2);  // two more, for the arguments that are no tensors
     // A weight that stands alone has its gradient computed in place, where its layout allows.
     variable_list alone(count);
-    for (const auto& chunk : chunks.all()) {
-      const size_t i = chunk.members[0];
-      if (!chunk.is_one_weight() || chunk.first > 0 || !needed[i]) continue;
+    for (const auto& batch : batches.all()) {
+      const size_t i = batch.entries[0];
+      if (!batch.is_one_entry() || batch.first > 0 || !needed[i]) continue;
       gradients[i] = at::empty_like(weights[i], weights[i].options().dtype(detail::arithmetic(weights[i])));
-      alone[i] = chunks.view(i)(gradients[i]);
+      alone[i] = batches.view(i)(gradients[i]);
     }
-    chunks.for_each([&](size_t c) {
-      const auto& chunk = chunks.all()[c];
-      const auto& members = chunk.members;
+    batches.for_each([&](size_t c) {
+      const auto& batch = batches.all()[c];
+      const auto& members = batch.entries;
       if (std::none_of(members.begin(), members.end(), [&](size_t i) { return needed[i]; })) return;
-      const auto* from = &saved[count + c * kKept];
-      const Kept kept{from[0], from[1], from[2], from[3]};
-      auto out = chunk.is_one_weight() ? alone[members[0]].narrow(0, chunk.first, chunk.count)
-                                       : at::empty(kept.k.sizes(), kept.k.options());
-      gradient_of(kind, kept, outer[0].to(c10::toRealValueType(out.scalar_type())), out);
-      if (chunk.is_one_weight()) return;
+      const auto* from = &saved[count + c * kSavedTensors];
+      const SavedForBackward mine{from[0], from[1], from[2], from[3]};
+      auto out = batch.is_one_entry() ? alone[members[0]].narrow(0, batch.first, batch.count)
+                                      : at::empty(mine.k.sizes(), mine.k.options());
+      gradient_of(kind, mine, outer[0].to(c10::toRealValueType(out.scalar_type())), out);
+      if (batch.is_one_entry()) return;
       int64_t first = 0;
       for (const size_t i : members) {
-        const int64_t batch = chunks.view(i).batch();
-        if (needed[i]) gradients[i] = chunks.home(out.narrow(0, first, batch), i);
-        first += batch;
+        const int64_t matrices = batches.view(i).batch();
+        if (needed[i]) gradients[i] = batches.home(out.narrow(0, first, matrices), i);
+        first += matrices;
       }
     });
     for (size_t i = 0; i < count; ++i) {
-      if (alone[i].defined()) chunks.view(i).write(alone[i], gradients[i]);
+      if (alone[i].defined()) batches.view(i).write(alone[i], gradients[i]);
     }
     return gradients;  // LibTorch brings those of half weights to their type
   }

@@ -1,5 +1,5 @@
 #include "algebra.h"
-#include "economy.h"
+#include "correction_policy.h"
 #include "exit_correction.h"
 #include "generator_norm.h"
 #include "step.h"
@@ -61,8 +61,8 @@ Coefficients solve(const at::Tensor& omega, const at::Tensor& r, const at::Tenso
   return {at::bmm(r, c).mul_(tau * -0.5), c};
 }
 
-/// A bound on ‖V‖_F, one number a matrix. For s = 1, 2, V is ±(τ⁴/4)XᴴW⁴X to leading order, positive, so its
-/// trace bounds it: (τ⁴/4)(‖Ω² − R‖²_F − Re tr RΩ²), with Ω² − R = −T.
+/// A bound on ‖V‖_F, one number per matrix. For s = 1, 2, V is ±(τ⁴/4)XᴴW⁴X to leading order, positive, so
+/// its trace bounds it: (τ⁴/4)(‖Ω² − R‖²_F − Re tr RΩ²), with Ω² − R = −T.
 at::Tensor defect_bound(const at::Tensor& t, const at::Tensor& r, const at::Tensor& omega2,
                         const at::Tensor& tau, const at::Tensor& norm, int64_t rounds) {
   if (rounds == 1 || rounds == 2) {
@@ -85,14 +85,14 @@ void correct_exit_(Coefficients& now, const at::Tensor& omega, const at::Tensor&
 
 }  // namespace
 
-void polished_step_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
+void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options) {
   const auto x = batch.source();
   auto& m = batch.m;
   const auto e = batch.e.defined() ? batch.e : drift(x);
-  const Economy economy(x, e, pace.reach(x.size(0)));
+  const CorrectionPolicy policy(x, e, step_size.reach(x.size(0)));
 
   auto s = overlap(x, m);
-  const bool entry = economy.entry_shows(s);
+  const bool entry = policy.entry_shows(s);
   if (entry) s = corrected(s, e);
   const auto sigma = hermitian(s);
 
@@ -100,25 +100,25 @@ void polished_step_(Batch& batch, const Pace& pace, const CayleyOptions& options
   auto normal = entry ? at::baddbmm(sigma, sigma, e, 1, -0.5) : sigma.clone();
   m.baddbmm_(batch.hold_(normal), x, 1, -1);
 
-  const auto now = economy.second_look(sigma) ? look_again(x, m, e) : Tangent{skew(s), gram(m), {}};
+  const auto now = policy.second_look(sigma) ? look_again(x, m, e) : Tangent{skew(s), gram(m), {}};
   const auto omega2 = at::bmm(now.omega, now.omega);
   const auto r = now.t + omega2;
   const auto norm = tangent_norm(x, m, now.omega, now.t, options.exact ? Norm::kFrobenius : options.norm);
 
-  const auto tau = pace.signed_step(norm, options);
+  const auto tau = step_size.signed_step(norm, options);
   const auto step = spread(tau, x);
   auto move = options.exact ? solve(now.omega, r, step) : iterate(now.omega, r, step, options.iterations);
   if (!options.exact) {
     // Without a bound: two pairs leave 3e-7 at the cap, where ‖V‖ ≤ 1/16 for real matrices under the
     // Frobenius norm; three leave 4e-6 where it can reach 3/16; s = 0 can reach 1/2.
     const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius;
-    const int64_t pairs = economy.series_pairs(
-        economy.may_look() ? defect_bound(now.t, r, omega2, tau, norm, options.iterations) : at::Tensor(),
+    const int64_t pairs = policy.series_pairs(
+        policy.may_look() ? defect_bound(now.t, r, omega2, tau, norm, options.iterations) : at::Tensor(),
         options.iterations == 0 ? 8 : (tame ? 2 : 3));
     if (pairs > 0) correct_exit_(move, now.omega, r, pairs);
   }
   if (now.z.defined()) move.f.baddbmm_(now.z, move.c, 1, -1);  // F ← F − ZC
-  if (economy.drift_shows(tau, norm)) move.f.baddbmm_(e, move.f.clone(), 1, -0.5);
+  if (policy.drift_shows(tau, norm)) move.f.baddbmm_(e, move.f.clone(), 1, -0.5);
   move.f.sub_(e, 0.5);  // F ← F − ½(E + EF)
   batch.advance_(x, batch.hold_(move.f), batch.hold_(move.c));
 }

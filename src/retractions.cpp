@@ -189,7 +189,7 @@ void WenYin::descend_(const Descent& step) const {
 
   // U[z₁; z₂] = Az₁ + Xz₂ = Dz₁ + X(z₂ − ½Sz₁)
   const auto f = at::baddbmm(z2, s, z1, 1, -0.5).neg_();
-  detail::Batch{step.x, step.d, {}, {}}.advance_(step.x, f, z1.neg());
+  detail::StepBatch{step.x, step.d, {}, {}}.advance_(step.x, f, z1.neg());
 }
 
 at::Tensor CayleyClosed::operator()(const at::Tensor& point, const at::Tensor& tangent) const {
@@ -218,8 +218,8 @@ void CayleyExact::descend_(const Descent& step) const {
   CayleyOptions options;
   options.exact = true;
   // The step projects its direction in place.
-  detail::Batch batch{step.x, step.keep ? step.d : step.d.clone(), {}, {}};
-  detail::step_(batch, detail::Pace{step.rate.reshape({-1}), {}}, options);
+  detail::StepBatch batch{step.x, step.keep ? step.d : step.d.clone(), {}, {}};
+  detail::step_(batch, detail::StepSize{step.rate.reshape({-1}), {}}, options);
 }
 
 namespace detail {

@@ -5,6 +5,8 @@
 
 namespace stiefel {
 
+namespace schedules {
+
 Factor multi_step(std::vector<double> milestones, double gamma) {
   TORCH_CHECK(gamma > 0 && std::isfinite(gamma), "stiefel: gamma must be positive; got ", gamma);
   std::sort(milestones.begin(), milestones.end());
@@ -44,10 +46,13 @@ Factor then(Factor first, double at, Factor second) {
   };
 }
 
-Schedule::Schedule(std::vector<double> base_rates, Factor factor)
+}  // namespace schedules
+
+Schedule::Schedule(std::vector<double> base_rates, schedules::Factor factor)
     : base_rates_(std::move(base_rates)), factor_(std::move(factor)) {}
 
-Schedule::Schedule(const torch::optim::Optimizer& optimizer, Factor factor) : factor_(std::move(factor)) {
+Schedule::Schedule(const torch::optim::Optimizer& optimizer, schedules::Factor factor)
+    : factor_(std::move(factor)) {
   for (const auto& group : optimizer.param_groups()) base_rates_.push_back(group.options().get_lr());
 }
 

@@ -1,5 +1,5 @@
 #include "algebra.h"
-#include "economy.h"
+#include "correction_policy.h"
 #include "exit_correction.h"
 #include "generator_norm.h"
 #include "step.h"
@@ -37,14 +37,14 @@ at::Tensor defect_bound(const at::Tensor& omega2, const at::Tensor& tau, const a
 
 }  // namespace
 
-void square_step_(Batch& batch, const Pace& pace, const CayleyOptions& options) {
+void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options) {
   const auto x = batch.source();
   const auto e = batch.e.defined() ? batch.e : drift(x);
-  const Economy economy(x, e, pace.reach(x.size(0)));
+  const CorrectionPolicy policy(x, e, step_size.reach(x.size(0)));
 
   const auto omega = skew(overlap(x, batch.m));
   const auto norm = square_norm(x, omega, options.exact ? Norm::kFrobenius : options.norm);
-  const auto tau = pace.signed_step(norm, options);
+  const auto tau = step_size.signed_step(norm, options);
   const auto step = spread(tau, x);
 
   at::Tensor d;
@@ -54,8 +54,8 @@ void square_step_(Batch& batch, const Pace& pace, const CayleyOptions& options) 
     const auto omega2 = gram(omega).neg_();  // Ω² = −ΩΩᴴ
     d = iterate(omega, omega2, step, options.iterations);
     const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius;
-    const int64_t pairs = economy.series_pairs(
-        economy.may_look() ? defect_bound(omega2, tau, norm, options.iterations) : at::Tensor(),
+    const int64_t pairs = policy.series_pairs(
+        policy.may_look() ? defect_bound(omega2, tau, norm, options.iterations) : at::Tensor(),
         options.iterations == 0 ? 8 : (tame ? 2 : 3));
     if (pairs > 0) {
       const auto v = at::baddbmm(d, d.mH(), d).add_(d.mH());  // V = D + Dᴴ + DᴴD
@@ -63,12 +63,12 @@ void square_step_(Batch& batch, const Pace& pace, const CayleyOptions& options) 
       d = at::baddbmm(d, d, p).add_(p);  // D ← D + P + DP
     }
   }
-  if (economy.drift_shows(tau, norm)) d.baddbmm_(e, d.clone(), 1, -0.5);
+  if (policy.drift_shows(tau, norm)) d.baddbmm_(e, d.clone(), 1, -0.5);
   d.sub_(e, 0.5);  // D ← D − ½(E + ED)
 
   // M ← XΩ, X ← X + XD, written as rows: Ωᴴx = −Ωx and Dᴴx.
-  if (batch.kept.defined()) {
-    batch.m.copy_(at::where(batch.kept.view({-1, 1, 1}), batch.m, at::bmm(omega, x).neg_()));
+  if (batch.frozen.defined()) {
+    batch.m.copy_(at::where(batch.frozen.view({-1, 1, 1}), batch.m, at::bmm(omega, x).neg_()));
   } else {
     batch.m.baddbmm_(omega, x, 0, -1);
   }

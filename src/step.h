@@ -7,28 +7,28 @@
 namespace stiefel::detail {
 
 /// How far along −M a step goes: α/r with α = min(l, 2q/(‖W‖/r + ε)); r = 1 for Cayley SGD.
-struct Pace {
-  at::Tensor rate;   ///< l, 0-dim or one a matrix
-  at::Tensor scale;  ///< r, one double a matrix; undefined stands for 1
+struct StepSize {
+  at::Tensor rate;   ///< l, 0-dim or one per matrix
+  at::Tensor scale;  ///< r, one double per matrix; undefined stands for 1
 
-  /// l/r, one double a matrix: the most that a step can be.
+  /// l/r, one double per matrix: the most that a step can be.
   at::Tensor reach(int64_t batch) const;
 
-  /// −α/r, one double a matrix, given ‖W‖ of the unscaled momentum (not read where the form is exact).
+  /// −α/r, one double per matrix, given ‖W‖ of the unscaled momentum (not read where the form is exact).
   at::Tensor signed_step(const at::Tensor& norm, const CayleyOptions& options) const;
 };
 
-/// One step's arguments. Where `kept` is defined (B bools), those matrices must not change.
-struct Batch {
+/// One step's arguments. Where `frozen` is defined (B bools), those matrices must not change.
+struct StepBatch {
   at::Tensor x;
   at::Tensor m;
-  at::Tensor kept;
-  at::Tensor e;  ///< E = XᴴX − I where the caller has it, zero for a matrix that is kept; else undefined
+  at::Tensor frozen;
+  at::Tensor e;  ///< E = XᴴX − I where the caller has it, zero for a matrix that is frozen; else undefined
 
-  /// x as the step reads it: zero for a matrix that is kept, which may hold anything.
+  /// x as the step reads it: zero for a matrix that is frozen, which may hold anything.
   at::Tensor source() const;
 
-  /// Zeroes what would move a matrix that is to be kept.
+  /// Zeroes what would move a matrix that is to be frozen.
   at::Tensor& hold_(at::Tensor& coefficients) const;
 
   /// x ← x + Fᴴx + Cᴴm, that is X ← X + XF + MC. `source` is what x is read as.
@@ -36,16 +36,16 @@ struct Batch {
 };
 
 /// The default: the coefficient form with its corrections. p < n.
-void polished_step_(Batch& batch, const Pace& pace, const CayleyOptions& options);
+void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options);
 
 /// The same where p = n: R = 0, everything is a function of Ω, and there are fewer products.
-void square_step_(Batch& batch, const Pace& pace, const CayleyOptions& options);
+void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options);
 
 /// The paper's iteration without any correction, valid however far x has drifted; dense or in coefficient
 /// form, whichever takes fewer operations.
-void literal_step_(Batch& batch, const Pace& pace, const CayleyOptions& options);
+void literal_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options);
 
 /// The step that the shape and the options call for.
-void step_(Batch& batch, const Pace& pace, const CayleyOptions& options);
+void step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options);
 
 }  // namespace stiefel::detail

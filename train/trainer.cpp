@@ -60,11 +60,11 @@ std::string what_waits(const Config& config) {
   return {};
 }
 
-Factor factor_of(const Config& config) {
-  Factor factor = [](double) { return 1.0; };
-  if (config.schedule == "multi-step") factor = multi_step(config.drops, config.drop_factor);
-  if (config.schedule == "cosine") factor = cosine(static_cast<double>(config.epochs));
-  return config.warm_up > 0 ? product({warm_up(config.warm_up), factor}) : factor;
+schedules::Factor factor_of(const Config& config) {
+  schedules::Factor factor = [](double) { return 1.0; };
+  if (config.schedule == "multi-step") factor = schedules::multi_step(config.drops, config.drop_factor);
+  if (config.schedule == "cosine") factor = schedules::cosine(static_cast<double>(config.epochs));
+  return config.warm_up > 0 ? schedules::product({schedules::warm_up(config.warm_up), factor}) : factor;
 }
 
 }  // namespace

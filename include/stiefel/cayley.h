@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <stiefel/export.h>
 
 #include <string>
 
@@ -33,14 +34,14 @@ enum class Precision {
   kMixed,  ///< products on half-precision pieces, arranged so that X stays orthonormal to about 1e-5
 };
 
-std::string to_string(Precision precision);
-Precision precision_from_string(const std::string& name);
+STIEFEL_API std::string to_string(Precision precision);
+STIEFEL_API Precision precision_from_string(const std::string& name);
 
-std::string to_string(Norm norm);
-Norm norm_from_string(const std::string& name);
+STIEFEL_API std::string to_string(Norm norm);
+STIEFEL_API Norm norm_from_string(const std::string& name);
 
 /// How the Cayley transform is computed.
-struct CayleyOptions {
+struct STIEFEL_API CayleyOptions {
   double q = 0.5;          ///< the contraction factor: α‖W‖ ≤ 2q
   double eps = 1e-8;       ///< guards the divisions, as in the paper
   int64_t iterations = 2;  ///< s, the rounds of the fixed-point iteration
@@ -78,25 +79,26 @@ struct CayleyOptions {
 /// finite, and where the point is off the manifold by more than kFarthestStart (with `polish`): loaded or
 /// scaled, say, since the last step. `off_manifold` (one int64), where given, counts the latter. Without it a
 /// step on the CPU throws an error that names the weight, after all others have moved.
-void cayley_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
-                 const at::Tensor& skipped, const at::Tensor& rate, double momentum,
-                 const CayleyOptions& options = {}, bool batched = false,
-                 const at::Tensor& off_manifold = {});
+STIEFEL_API void cayley_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
+                             const at::Tensor& skipped, const at::Tensor& rate, double momentum,
+                             const CayleyOptions& options = {}, bool batched = false,
+                             const at::Tensor& off_manifold = {});
 
 /// One step of Cayley ADAM: M ← β₁M + (1−β₁)G, v ← β₂v + (1−β₂)‖G‖²_F, k ← k + 1, and X moves along −M/r with
 /// r = (1−β₁ᵏ)√(v/(1−β₂ᵏ) + ε). `second_moments` (v) and `steps` (k) hold one double per matrix.
-void cayley_adam_(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
-                  at::TensorList steps, at::TensorList gradients, const at::Tensor& skipped,
-                  const at::Tensor& rate, double beta1, double beta2, const CayleyOptions& options = {},
-                  bool batched = false, const at::Tensor& off_manifold = {});
+STIEFEL_API void cayley_adam_(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
+                              at::TensorList steps, at::TensorList gradients, const at::Tensor& skipped,
+                              const at::Tensor& rate, double beta1, double beta2,
+                              const CayleyOptions& options = {}, bool batched = false,
+                              const at::Tensor& off_manifold = {});
 
 /// The Cayley retraction: the point reached from `point` along the tangent vector `direction` in unit time.
 /// With `options.exact` the curve is the closed form.
-at::Tensor cayley_retraction(const at::Tensor& point, const at::Tensor& direction,
-                             const CayleyOptions& options = {}, bool batched = false);
+STIEFEL_API at::Tensor cayley_retraction(const at::Tensor& point, const at::Tensor& direction,
+                                         const CayleyOptions& options = {}, bool batched = false);
 
 /// ‖W‖ of the skew matrix that moves `point` along `direction`, one number per matrix, in double.
-at::Tensor generator_norm(const at::Tensor& point, const at::Tensor& direction, Norm norm,
-                          bool batched = false);
+STIEFEL_API at::Tensor generator_norm(const at::Tensor& point, const at::Tensor& direction, Norm norm,
+                                      bool batched = false);
 
 }  // namespace stiefel

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <stiefel/export.h>
 
 #include <optional>
 
@@ -9,17 +10,17 @@
 namespace stiefel::init {
 
 /// Uniformly distributed on the manifold (Haar): the Q factor of a Gaussian matrix, its phases made unique.
-at::Tensor haar_(const at::Tensor& weight, bool batched = false,
-                 std::optional<at::Generator> generator = std::nullopt);
+STIEFEL_API at::Tensor haar_(const at::Tensor& weight, bool batched = false,
+                             std::optional<at::Generator> generator = std::nullopt);
 
 /// Ones on the diagonal, zeros elsewhere.
-at::Tensor identity_(const at::Tensor& weight, bool batched = false);
+STIEFEL_API at::Tensor identity_(const at::Tensor& weight, bool batched = false);
 
 /// A Hadamard matrix over √n (Sylvester's construction). Square, of a size that is a power of two.
-at::Tensor hadamard_(const at::Tensor& weight, bool batched = false);
+STIEFEL_API at::Tensor hadamard_(const at::Tensor& weight, bool batched = false);
 
 /// 2×2 rotations by random angles down the diagonal, and a one in the corner where the size is odd. Square.
-at::Tensor block_rotation_(const at::Tensor& weight, bool batched = false,
-                           std::optional<at::Generator> generator = std::nullopt);
+STIEFEL_API at::Tensor block_rotation_(const at::Tensor& weight, bool batched = false,
+                                       std::optional<at::Generator> generator = std::nullopt);
 
 }  // namespace stiefel::init

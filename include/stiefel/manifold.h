@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <stiefel/export.h>
 
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace stiefel {
 /// How one weight is read as matrices. The order of the n entries within a row does not matter to
 /// orthonormality, so a channels-last weight is read in the order of its memory, and any layout whose rows
 /// can be strided over is read without a copy.
-class MatrixView {
+class STIEFEL_API MatrixView {
  public:
   explicit MatrixView(const at::Tensor& weight, bool batched = false);
 
@@ -47,13 +48,14 @@ class MatrixView {
 constexpr double kFarthestStart = 0.5;
 
 /// ‖XᴴX − I‖_F of each matrix, computed in double.
-at::Tensor defect(const at::Tensor& weight, bool batched = false);
+STIEFEL_API at::Tensor defect(const at::Tensor& weight, bool batched = false);
 
 /// Replaces each matrix by the nearest orthonormal one (its polar factor). Throws where a matrix has no full
 /// rank, since then there is no nearest one.
-at::Tensor orthonormalize_(const at::Tensor& weight, bool batched = false);
+STIEFEL_API at::Tensor orthonormalize_(const at::Tensor& weight, bool batched = false);
 
 /// The part of `vector` that is tangent to the manifold at `weight`: Z − X ½(XᴴZ + ZᴴX).
-at::Tensor project_tangent(const at::Tensor& weight, const at::Tensor& vector, bool batched = false);
+STIEFEL_API at::Tensor project_tangent(const at::Tensor& weight, const at::Tensor& vector,
+                                       bool batched = false);
 
 }  // namespace stiefel

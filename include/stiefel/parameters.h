@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stiefel/export.h>
 #include <torch/nn/module.h>
 
 #include <functional>
@@ -41,7 +42,7 @@ using ParameterPredicate = std::function<bool(const ParameterInfo&)>;
 /// Grouped and transposed convolutions, recurrent weights from the input, biases, normalisation, embeddings,
 /// and what needs no gradient stay Euclidean. A predicate, where given, decides instead. A parameter that two
 /// modules share is listed once. Warns where it takes no parameter and no predicate says so.
-ParameterSplit split_parameters(const torch::nn::Module& module,
-                                const ParameterPredicate& predicate = nullptr);
+STIEFEL_API ParameterSplit split_parameters(const torch::nn::Module& module,
+                                            const ParameterPredicate& predicate = nullptr);
 
 }  // namespace stiefel

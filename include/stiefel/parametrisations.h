@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <stiefel/export.h>
 
 #include <cstdint>
 #include <string>
@@ -20,11 +21,11 @@ enum class Parametrisation {
 };
 
 /// "omdsm", "matrix-exp", "cayley", "householder".
-std::string to_string(Parametrisation parametrisation);
-Parametrisation parametrisation_from_string(const std::string& name);
+STIEFEL_API std::string to_string(Parametrisation parametrisation);
+STIEFEL_API Parametrisation parametrisation_from_string(const std::string& name);
 
 /// How OMDSM splits a weight.
-struct OmdsmOptions {
+struct STIEFEL_API OmdsmOptions {
   int64_t group_size = 0;  ///< the most rows that are orthonormal together; 0: as many as there can be
 
   /// Throws c10::Error where the size is negative.
@@ -34,7 +35,7 @@ struct OmdsmOptions {
 /// The sizes of the groups of rows that OMDSM makes orthonormal, each by itself, of a p×n matrix. Centred
 /// rows live in n − 1 dimensions, so no group has more rows than that. The groups are as equal as can be,
 /// larger ones first: two sizes at most.
-std::vector<int64_t> omdsm_groups(int64_t p, int64_t n, int64_t group_size = 0);
+STIEFEL_API std::vector<int64_t> omdsm_groups(int64_t p, int64_t n, int64_t group_size = 0);
 
 /// Orthogonal weight normalisation (Huang et al., AAAI 2018): the rows of the proxy V (c_out, …), read as
 /// p×n with p = c_out, are centred, and each group of them is replaced by the nearest orthonormal rows,
@@ -44,7 +45,7 @@ std::vector<int64_t> omdsm_groups(int64_t p, int64_t n, int64_t group_size = 0);
 /// Rows stay rows where p > n: they are split into groups rather than transposed. Throws where a group is
 /// rank-deficient or not finite, since it then has no nearest orthonormal one. The result lies in memory as
 /// the proxy does. Real and complex.
-at::Tensor omdsm(const at::Tensor& proxy, const OmdsmOptions& options = {});
+STIEFEL_API at::Tensor omdsm(const at::Tensor& proxy, const OmdsmOptions& options = {});
 
 /// The weight that a parametrisation makes of a proxy (c_out, …). For OMDSM this is `omdsm`, and there is no
 /// base. The other maps follow torch.nn.utils.parametrizations.orthogonal. The proxy is read as a tall n×p
@@ -61,8 +62,8 @@ at::Tensor omdsm(const at::Tensor& proxy, const OmdsmOptions& options = {});
 ///
 /// The order of a row's entries matters to these maps, so they read it as indices run, not as memory lies,
 /// and a change of the memory format changes no value. The result has the proxy's memory format.
-at::Tensor orthonormal_weight(const at::Tensor& proxy, Parametrisation parametrisation,
-                              const at::Tensor& base = {}, const OmdsmOptions& options = {});
+STIEFEL_API at::Tensor orthonormal_weight(const at::Tensor& proxy, Parametrisation parametrisation,
+                                          const at::Tensor& base = {}, const OmdsmOptions& options = {});
 
 /// A proxy and a base at which a parametrisation gives a wanted weight.
 struct ParametrisedStart {
@@ -73,6 +74,6 @@ struct ParametrisedStart {
 /// Where to start in order to begin at `weight`, an orthonormal tensor (c_out, …): orthonormal_weight of the
 /// result is `weight`. OMDSM can only reach rows of mean zero: there the proxy is the weight itself, whatever
 /// it is, and the result is the nearest that OMDSM can reach.
-ParametrisedStart parametrised_start(const at::Tensor& weight, Parametrisation parametrisation);
+STIEFEL_API ParametrisedStart parametrised_start(const at::Tensor& weight, Parametrisation parametrisation);
 
 }  // namespace stiefel

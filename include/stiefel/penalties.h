@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <stiefel/export.h>
 
 #include <optional>
 #include <string>
@@ -21,11 +22,11 @@ enum class Penalty {
   kSrip,  ///< an estimate of ‖KKᴴ − I‖₂ by power iteration
 };
 
-std::string to_string(Penalty kind);
-Penalty penalty_from_string(const std::string& name);
+STIEFEL_API std::string to_string(Penalty kind);
+STIEFEL_API Penalty penalty_from_string(const std::string& name);
 
 /// How a weight is read and how SRIP's power iteration runs.
-struct PenaltyOptions {
+struct STIEFEL_API PenaltyOptions {
   int64_t rounds = 2;    ///< SRIP: the rounds of the power iteration
   bool batched = false;  ///< a weight (…, p, n) is a stack of matrices instead of one matrix (c_out, rest)
   /// SRIP: where the start vectors come from; LibTorch's own generator where there is none.
@@ -36,17 +37,17 @@ struct PenaltyOptions {
 };
 
 /// SO = ‖KKᴴ − I‖²_F, with the gradient 4(KKᴴ − I)K; of a stack, the sum over its matrices.
-at::Tensor so_penalty(const at::Tensor& weight, bool batched = false);
+STIEFEL_API at::Tensor so_penalty(const at::Tensor& weight, bool batched = false);
 
 /// DSO = ‖KKᴴ − I‖²_F + ‖KᴴK − I‖²_F. The two differ by the constant n − p alone, so it costs what SO costs
 /// and pulls twice as hard; it never falls below n − p.
-at::Tensor dso_penalty(const at::Tensor& weight, bool batched = false);
+STIEFEL_API at::Tensor dso_penalty(const at::Tensor& weight, bool batched = false);
 
 /// SRIP: from a random unit vector v, `rounds` times u = Ev, σ = ‖u‖, v = u/σ; the last σ is the value. It is
 /// a lower bound of ‖E‖₂ that grows with the rounds. The gradient is that of the whole iteration, the start
 /// vector held fixed. Where σ = 0 the value and the gradient are 0; just beside it the gradient of a norm
 /// does not fade, it only changes direction.
-at::Tensor srip_penalty(const at::Tensor& weight, const PenaltyOptions& options = {});
+STIEFEL_API at::Tensor srip_penalty(const at::Tensor& weight, const PenaltyOptions& options = {});
 
 /// The sum of one penalty over a list of weights of any shapes, which must lie on one device. Small matrices
 /// of one shape are computed together, so one call for a whole network is faster than one a layer. An empty
@@ -54,6 +55,6 @@ at::Tensor srip_penalty(const at::Tensor& weight, const PenaltyOptions& options 
 ///
 /// SRIP draws its start vectors shape by shape and type by type, in the order in which these first occur: one
 /// Gaussian tensor (B, p, 1) for the B matrices that share them.
-at::Tensor penalty(Penalty kind, at::TensorList weights, const PenaltyOptions& options = {});
+STIEFEL_API at::Tensor penalty(Penalty kind, at::TensorList weights, const PenaltyOptions& options = {});
 
 }  // namespace stiefel

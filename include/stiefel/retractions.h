@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <stiefel/export.h>
 #include <stiefel/optim/group_options.h>
 
 #include <type_traits>
@@ -28,7 +29,7 @@ struct Descent {
 };
 
 /// X − lξ is replaced by its polar factor UVᴴ, the nearest orthonormal matrix. Repairs drift.
-struct Polar {
+struct STIEFEL_API Polar {
   static constexpr const char* kName = "polar";
 
   enum class By {
@@ -46,7 +47,7 @@ struct Polar {
 };
 
 /// X − lξ is replaced by its Q factor, made unique by a positive diagonal of R. Repairs drift.
-struct Qr {
+struct STIEFEL_API Qr {
   static constexpr const char* kName = "qr";
 
   enum class By {
@@ -63,7 +64,7 @@ struct Qr {
 /// The Cayley transform by the formula of Wen and Yin (2013): W = UVᴴ has rank 2p, so its resolvent is a
 /// 2p×2p solve (Sherman–Morrison–Woodbury). W is the paper's, U = [A, X], V = [X, −A], A = D − ½X(XᴴD).
 /// An isometry: it keeps what drift there is.
-struct WenYin {
+struct STIEFEL_API WenYin {
   static constexpr const char* kName = "wen-yin";
 
   at::Tensor operator()(const at::Tensor& point, const at::Tensor& tangent) const;
@@ -71,7 +72,7 @@ struct WenYin {
 };
 
 /// The Cayley transform by its definition: the n×n matrix W and an n×n solve. An isometry.
-struct CayleyClosed {
+struct STIEFEL_API CayleyClosed {
   static constexpr const char* kName = "cayley-closed";
 
   at::Tensor operator()(const at::Tensor& point, const at::Tensor& tangent) const;
@@ -79,7 +80,7 @@ struct CayleyClosed {
 };
 
 /// The same curve by our p×p solve, CayleySGD with exact(true). Repairs drift.
-struct CayleyExact {
+struct STIEFEL_API CayleyExact {
   static constexpr const char* kName = "cayley-exact";
 
   at::Tensor operator()(const at::Tensor& point, const at::Tensor& tangent) const;
@@ -108,7 +109,7 @@ struct CanValidate<Retraction, std::void_t<decltype(std::declval<const Retractio
 
 /// The tangent part of the direction, −l times: what a policy without descend_ is called with. Leaves a kept
 /// direction tangent.
-at::Tensor tangent_step(const Descent& step);
+STIEFEL_API at::Tensor tangent_step(const Descent& step);
 
 }  // namespace detail
 

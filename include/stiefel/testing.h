@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <stiefel/export.h>
 
 #include <functional>
 #include <string>
@@ -12,7 +13,7 @@ namespace stiefel::testing {
 using Retraction = std::function<at::Tensor(const at::Tensor& point, const at::Tensor& tangent)>;
 
 /// How far a map is from being a retraction, measured on random points and unit tangent vectors.
-struct RetractionReport {
+struct STIEFEL_API RetractionReport {
   double at_zero = 0;       ///< ‖R(0) − X‖_F, worst of the trials
   double derivative = 0;    ///< ‖(R(hξ) − R(−hξ))/2h − ξ‖_F
   double off_manifold = 0;  ///< ‖RᴴR − I‖_F at R(ξ)
@@ -25,11 +26,11 @@ struct RetractionReport {
 
 /// Checks that R is a retraction: R(0) = X, its derivative there is the identity, and it stays on the
 /// manifold. `like` gives the shape, type and device; double is the type to check in.
-RetractionReport check_retraction(const Retraction& retraction, const at::Tensor& like, int64_t trials = 8,
-                                  double length = 0.5);
+STIEFEL_API RetractionReport check_retraction(const Retraction& retraction, const at::Tensor& like,
+                                              int64_t trials = 8, double length = 0.5);
 
 /// A random point of the manifold and a random unit tangent vector there.
-at::Tensor random_point(const at::Tensor& like, bool batched = false);
-at::Tensor random_tangent(const at::Tensor& point, bool batched = false);
+STIEFEL_API at::Tensor random_point(const at::Tensor& like, bool batched = false);
+STIEFEL_API at::Tensor random_tangent(const at::Tensor& point, bool batched = false);
 
 }  // namespace stiefel::testing

@@ -67,7 +67,7 @@ at::Tensor CayleyAdam::momentum_of(const GroupOptions& options, ParamState& base
   return state.exp_avg;
 }
 
-void CayleyAdam::step_manifold(const GroupOptions& group, const StepBatch& batch, const at::Tensor& rate,
+void CayleyAdam::step_manifold(const GroupOptions& group, const ParameterBatch& batch, const at::Tensor& rate,
                                const Counters& counters) {
   const auto& options = static_cast<const CayleyAdamOptions&>(group);
   const auto [beta1, beta2] = options.betas();
@@ -82,7 +82,8 @@ void CayleyAdam::step_manifold(const GroupOptions& group, const StepBatch& batch
                beta1, beta2, options.cayley(), options.batched(), counters.off_manifold);
 }
 
-void CayleyAdam::step_euclidean(const GroupOptions& group, const StepBatch& batch, detail::GroupRate& rate) {
+void CayleyAdam::step_euclidean(const GroupOptions& group, const ParameterBatch& batch,
+                                detail::GroupRate& rate) {
   const auto& options = static_cast<const CayleyAdamOptions&>(group);
   std::vector<at::Tensor*> averages;
   std::vector<at::Tensor*> squares;

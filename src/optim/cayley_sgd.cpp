@@ -39,14 +39,15 @@ at::Tensor CayleySGD::momentum_of(const GroupOptions&, ParamState& state, const 
   return static_cast<MomentumParamState&>(state).buffer_like(point);
 }
 
-void CayleySGD::step_manifold(const GroupOptions& group, const StepBatch& batch, const at::Tensor& rate,
+void CayleySGD::step_manifold(const GroupOptions& group, const ParameterBatch& batch, const at::Tensor& rate,
                               const Counters& counters) {
   const auto& options = static_cast<const CayleySGDOptions&>(group);
   cayley_sgd_(batch.points, batch.momenta, batch.gradients, counters.skipped, rate, options.momentum(),
               options.cayley(), options.batched(), counters.off_manifold);
 }
 
-void CayleySGD::step_euclidean(const GroupOptions& group, const StepBatch& batch, detail::GroupRate& rate) {
+void CayleySGD::step_euclidean(const GroupOptions& group, const ParameterBatch& batch,
+                               detail::GroupRate& rate) {
   detail::euclidean_sgd_(group, static_cast<const CayleySGDOptions&>(group).terms(), batch, rate);
 }
 

@@ -38,14 +38,14 @@ void set_rate(std::vector<OptimizerParamGroup>& groups, double rate) {
 }  // namespace
 
 /// A parameter, where it is, and its gradient there.
-struct Search::Place {
+struct Search::Iterate {
   at::Tensor parameter;
   at::Tensor point;
   at::Tensor gradient;
   at::Tensor tangent;
 
-  static std::vector<Place> all(std::vector<OptimizerParamGroup>& groups) {
-    std::vector<Place> places;
+  static std::vector<Iterate> all(std::vector<OptimizerParamGroup>& groups) {
+    std::vector<Iterate> iterates;
     for (auto& group : groups) {
       const auto& options = static_cast<const GroupOptions&>(group.options());
       for (auto& parameter : group.params()) {
@@ -58,10 +58,10 @@ struct Search::Place {
         const auto tangent = options.manifold() == Manifold::kStiefel
                                  ? project_tangent(point, gradient, options.batched())
                                  : gradient;
-        places.push_back({parameter, point, gradient, tangent});
+        iterates.push_back({parameter, point, gradient, tangent});
       }
     }
-    return places;
+    return iterates;
   }
 
   /// Puts the parameter back, with its gradient.
@@ -72,8 +72,8 @@ struct Search::Place {
 };
 
 /// The next τ by Barzilai and Borwein, as the groups' rates.
-void Search::propose(std::vector<OptimizerParamGroup>& groups, const std::vector<Place>& from,
-                     const std::vector<Place>& to) {
+void Search::propose(std::vector<OptimizerParamGroup>& groups, const std::vector<Iterate>& from,
+                     const std::vector<Iterate>& to) {
   if (from.size() != to.size()) return;  // the closure left fewer gradients, or more, than before
   double ss = 0, sy = 0, yy = 0;
   for (size_t i = 0; i < from.size(); ++i) {
@@ -98,12 +98,12 @@ at::Tensor Search::step(std::vector<OptimizerParamGroup>& groups, const std::fun
   // have changed anything since.
   const auto before = evaluate();
   const at::NoGradGuard no_grad;
-  auto from = Place::all(groups);
+  auto from = Iterate::all(groups);
   if (from.empty()) return before;
   const double value = before.item<double>();
   TORCH_CHECK(std::isfinite(value), "stiefel: the function is not finite where the search stands: ", value);
   double slope = 0;  // −df/dτ at 0 is ‖ξ‖²
-  for (const auto& place : from) slope += real_inner(place.tangent, place.tangent);
+  for (const auto& iterate : from) slope += real_inner(iterate.tangent, iterate.tangent);
   TORCH_CHECK(std::isfinite(slope), "stiefel: the gradient is not finite where the search stands");
   if (slope == 0) return before;
   if (weight_ == 0) {
@@ -120,7 +120,7 @@ at::Tensor Search::step(std::vector<OptimizerParamGroup>& groups, const std::fun
     const bool finite = std::isfinite(reached);  // −∞ is no minimum to stop at
     if (finite && reached <= reference_ - options_.rho * tau * slope) break;
     if (finite && (i + 1 >= options_.tries || tau <= options_.least)) break;
-    for (auto& place : from) place.restore();
+    for (auto& iterate : from) iterate.restore();
     TORCH_CHECK(tau > options_.least, "stiefel: the function is not finite anywhere along the search");
     tau = std::max(tau * options_.shrink, options_.least);
   }
@@ -129,7 +129,7 @@ at::Tensor Search::step(std::vector<OptimizerParamGroup>& groups, const std::fun
   reference_ = (carried * reference_ + reached) / (carried + 1);
   weight_ = carried + 1;
   ++steps_;
-  propose(groups, from, Place::all(groups));
+  propose(groups, from, Iterate::all(groups));
   return before;
 }
 

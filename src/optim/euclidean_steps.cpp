@@ -1,9 +1,9 @@
 #include "optim/euclidean_steps.h"
 
 #include <cmath>
-#include <map>
 #include <utility>
 
+#include "batches.h"
 #include "compat.h"
 
 namespace stiefel::detail {
@@ -19,21 +19,16 @@ bool fused_kernels_take(const at::Tensor& parameter) {
 /// each of the others.
 template <class Together, class Alone>
 void for_each_parameter(const std::vector<at::Tensor>& parameters, Together together, Alone alone) {
-  std::map<c10::DeviceIndex, std::vector<size_t>> fused;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (fused_kernels_take(parameters[i])) {
-      fused[parameters[i].get_device()].push_back(i);
+  const auto kind = [&](size_t i) {
+    return fused_kernels_take(parameters[i]) ? static_cast<int64_t>(parameters[i].get_device()) : -1;
+  };
+  for (const auto& entries : group_by(parameters.size(), kind)) {
+    if (kind(entries[0]) >= 0) {
+      together(entries);
     } else {
-      alone(i);
+      for (const size_t i : entries) alone(i);
     }
   }
-  for (const auto& device : fused) together(device.second);
-}
-
-std::vector<at::Tensor> entries_of(const std::vector<at::Tensor>& list, const std::vector<size_t>& entries) {
-  std::vector<at::Tensor> result;
-  for (const size_t i : entries) result.push_back(list[i]);
-  return result;
 }
 
 /// `t` in the type and the memory layout of `parameter`, as the fused kernels take it.
@@ -153,7 +148,7 @@ void euclidean_sgd_(const EuclideanParameters& parameters, const std::vector<at:
     return;
   }
   const auto together = [&](const std::vector<size_t>& entries) {
-    const auto values = entries_of(parameters.values, entries);
+    const auto values = pick(parameters.values, entries);
     const auto momenta = terms.momentum == 0 ? std::vector<at::Tensor>()
                                              : laid_out_states(buffers, parameters.values, entries);
     fused_sgd_(values, laid_out_gradients(parameters, entries), momenta, weight_decay, terms.momentum,
@@ -166,8 +161,8 @@ void euclidean_adam_(const EuclideanParameters& parameters, const std::vector<at
                      const std::vector<at::Tensor*>& squares, const std::vector<at::Tensor>& steps,
                      const AdamTerms& terms, double eps, double weight_decay, GroupRate& rate) {
   const auto together = [&](const std::vector<size_t>& entries) {
-    const auto values = entries_of(parameters.values, entries);
-    const auto counts = entries_of(steps, entries);
+    const auto values = pick(parameters.values, entries);
+    const auto counts = pick(steps, entries);
     at::_foreach_add_(counts, 1);  // k ← k + 1
     fused_adam_(terms.decoupled_weight_decay, values, laid_out_gradients(parameters, entries),
                 laid_out_states(averages, parameters.values, entries),
@@ -196,15 +191,14 @@ void euclidean_adam_(const EuclideanParameters& parameters, const std::vector<at
 void euclidean_rmsprop_(const EuclideanParameters& parameters, const std::vector<at::Tensor*>& squares,
                         double alpha, double eps, double weight_decay, GroupRate& rate) {
   // Multi-tensor kernels take tensors of one type on one device.
-  std::map<std::pair<at::ScalarType, c10::DeviceIndex>, std::vector<size_t>> kinds;
-  for (size_t i = 0; i < parameters.values.size(); ++i) {
+  const auto kind = [&](size_t i) {
     const auto& parameter = parameters.values[i];
-    kinds[{parameter.scalar_type(), parameter.device().index()}].push_back(i);
-  }
-  for (const auto& [kind, entries] : kinds) {
-    const auto values = entries_of(parameters.values, entries);
+    return std::make_pair(parameter.scalar_type(), parameter.device().index());
+  };
+  for (const auto& entries : group_by(parameters.values.size(), kind)) {
+    const auto values = pick(parameters.values, entries);
     const auto averages = laid_out_states(squares, parameters.values, entries);
-    auto gradients = entries_of(parameters.gradients, entries);
+    auto gradients = pick(parameters.gradients, entries);
     if (weight_decay != 0) gradients = at::_foreach_add(gradients, values, weight_decay);  // g ← g + λp
     // v ← αv + (1 − α)g²
     at::_foreach_mul_(averages, alpha);
@@ -213,7 +207,8 @@ void euclidean_rmsprop_(const EuclideanParameters& parameters, const std::vector
     auto denominators = at::_foreach_sqrt(averages);
     at::_foreach_add_(denominators, eps);
     auto moves = at::_foreach_div(gradients, denominators);
-    foreach_mul_(moves, rate.on(values[0].device(), kind.first == at::kFloat ? at::kFloat : at::kDouble));
+    foreach_mul_(
+        moves, rate.on(values[0].device(), values[0].scalar_type() == at::kFloat ? at::kFloat : at::kDouble));
     at::_foreach_sub_(values, moves);
   }
 }

@@ -7,6 +7,8 @@
 
 #include <vector>
 
+#include "../test_api.h"
+
 /// The steps of SGD, Adam, AdamW and RMSprop on Euclidean parameters: the only place that has their formulas.
 ///
 /// On the CPU a step takes its numbers from the host and is torch's own to the bit. Elsewhere rates and step
@@ -35,17 +37,20 @@ void euclidean_adam_(const EuclideanParameters& parameters, const std::vector<at
 
 /// The same for RMSprop without momentum, not centred. `squares` (v) are made of zeros at the first step. The
 /// rate is read on the device everywhere: on the CPU torch's own step is the exact one.
-void euclidean_rmsprop_(const EuclideanParameters& parameters, const std::vector<at::Tensor*>& squares,
-                        double alpha, double eps, double weight_decay, GroupRate& rate);
+STIEFEL_TEST_API void euclidean_rmsprop_(const EuclideanParameters& parameters,
+                                         const std::vector<at::Tensor*>& squares, double alpha, double eps,
+                                         double weight_decay, GroupRate& rate);
 
 /// The formulas for one parameter. A Number is a double on the host, or a 0-dim tensor on the parameter's
 /// device.
 template <class Number>
-void sgd_formula_(const at::Tensor& parameter, const at::Tensor& gradient, at::Tensor& buffer,
-                  const SgdTerms& terms, double weight_decay, const Number& rate);
+STIEFEL_TEST_API void sgd_formula_(const at::Tensor& parameter, const at::Tensor& gradient,
+                                   at::Tensor& buffer, const SgdTerms& terms, double weight_decay,
+                                   const Number& rate);
 template <class Number>
-void adam_formula_(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& average,
-                   const at::Tensor& squares, const Number& k, const AdamTerms& terms, double eps,
-                   double weight_decay, const Number& rate);
+STIEFEL_TEST_API void adam_formula_(const at::Tensor& parameter, const at::Tensor& gradient,
+                                    const at::Tensor& average, const at::Tensor& squares, const Number& k,
+                                    const AdamTerms& terms, double eps, double weight_decay,
+                                    const Number& rate);
 
 }  // namespace stiefel::detail

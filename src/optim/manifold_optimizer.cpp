@@ -3,10 +3,10 @@
 #include <stiefel/optim/manifold_optimizer.h>
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 #include <typeinfo>
 
+#include "batches.h"
 #include "compat.h"
 #include "device.h"
 #include "step_matrices.h"
@@ -80,8 +80,8 @@ void check_type(const at::Tensor& parameter) {
 /// Checks a state tensor from an archive against its parameter and puts it where a step expects it: numbers
 /// per matrix on the parameter's device, the rest in the parameter's own layout, so that both are read as
 /// matrices in one order.
-void place(at::Tensor& tensor, const ParamState::Entry& entry, const at::Tensor& parameter,
-           const GroupOptions& options) {
+void adopt_tensor(at::Tensor& tensor, const ParamState::Entry& entry, const at::Tensor& parameter,
+                  const GroupOptions& options) {
   const bool on_manifold = options.manifold() == Manifold::kStiefel;
   if (entry.per_matrix) {
     const auto expected =
@@ -101,6 +101,16 @@ void place(at::Tensor& tensor, const ParamState::Entry& entry, const at::Tensor&
 void write_rounding(const at::Tensor& parameter, ParamState& state) {
   parameter.detach().copy_(state.master);
   state.written_version = parameter._version();
+}
+
+/// The chosen entries of a batch.
+detail::ParameterBatch choose(const detail::ParameterBatch& all, const std::vector<size_t>& entries) {
+  detail::ParameterBatch chosen{detail::pick(all.points, entries),
+                                detail::pick(all.momenta, entries),
+                                detail::pick(all.gradients, entries),
+                                {}};
+  for (const size_t i : entries) chosen.states.push_back(all.states[i]);
+  return chosen;
 }
 
 std::string index_key(const char* what, size_t index) { return what + std::to_string(index); }
@@ -271,8 +281,7 @@ void ManifoldOptimizer::report_off_manifold(Counters& counters) const {
 
 void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::GroupRate& rate) {
   const auto& options = options_of(group);
-  using Kind = std::tuple<at::ScalarType, c10::DeviceType, c10::DeviceIndex>;
-  std::map<Kind, StepBatch> batches;
+  ParameterBatch all;
   std::vector<std::pair<at::Tensor, at::Tensor>> apart;  // points that are not their parameters' memory
   std::vector<std::pair<at::Tensor, ParamState*>> rounded;
   for (auto& parameter : group.params()) {
@@ -290,22 +299,25 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::
     const auto point = state.master.defined() ? state.master : home.resolve_conj().resolve_neg();
     if (!state.master.defined() && !point.is_same(home)) apart.emplace_back(point, home);
     const auto momentum = momentum_of(options, state, point);
-    auto& batch = batches[{point.scalar_type(), point.device().type(), point.device().index()}];
-    batch.points.push_back(point);
-    if (momentum.defined()) batch.momenta.push_back(momentum);
-    batch.gradients.push_back(parameter.grad().to(point.scalar_type()).resolve_conj().resolve_neg());
-    batch.states.push_back(&state);
+    all.points.push_back(point);
+    if (momentum.defined()) all.momenta.push_back(momentum);
+    all.gradients.push_back(parameter.grad().to(point.scalar_type()).resolve_conj().resolve_neg());
+    all.states.push_back(&state);
   }
-  for (auto& [kind, batch] : batches) {
-    const auto device = batch.points[0].device();
-    step_manifold(options, batch, rate.on(device), counters_on(device));
+  const auto kind = [&](size_t i) {
+    const auto device = all.points[i].device();
+    return std::make_tuple(all.points[i].scalar_type(), device.type(), device.index());
+  };
+  for (const auto& entries : detail::group_by(all.points.size(), kind)) {
+    const auto device = all.points[entries[0]].device();
+    step_manifold(options, choose(all, entries), rate.on(device), counters_on(device));
   }
   for (const auto& [point, home] : apart) home.copy_(point);
   for (const auto& [parameter, state] : rounded) write_rounding(parameter, *state);
 }
 
 void ManifoldOptimizer::step_euclidean_group(OptimizerParamGroup& group, detail::GroupRate& rate) {
-  StepBatch batch;
+  ParameterBatch batch;
   for (auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
@@ -418,7 +430,7 @@ void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
       auto state = new_state();
       state->serialize(state_archive);
       for (const auto& entry : state->entries()) {
-        if (entry.tensor->defined()) place(*entry.tensor, entry, parameters[j], read);
+        if (entry.tensor->defined()) adopt_tensor(*entry.tensor, entry, parameters[j], read);
       }
       states.emplace_back(parameters[j], std::move(state));
     }

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "algebra.h"
-#include "batches.h"
 #include "gradients.h"
+#include "step_batches.h"
 
 namespace stiefel::detail {
 
@@ -35,7 +35,7 @@ bool all_hold(const at::Tensor& norm, const at::Tensor& before, int64_t p, Holds
 }
 
 /// One batch: the step, and the old point and momentum for every matrix that must stay.
-void step_batch(Batches::Slice& slice, const StepCounters& counters, const at::Tensor& rate, double momentum,
+void step_batch(StepSlice& slice, const StepCounters& counters, const at::Tensor& rate, double momentum,
                 const std::function<void(const Descent&)>& move) {
   const int64_t p = slice.x.size(1);
   const bool on_cpu = slice.x.device().is_cpu();
@@ -49,23 +49,24 @@ void step_batch(Batches::Slice& slice, const StepCounters& counters, const at::T
   const bool keep = slice.m.defined();
   const auto old_x = slice.x.clone();
   const auto old_m = keep ? slice.m.clone() : at::Tensor();
-  if (gradient.kept.defined()) slice.x.copy_(gradient.clean(slice.x));  // it may hold anything
-  if (keep) gradient.accumulate_(slice.m, slice.g, momentum, 1);        // M ← βM + G
+  if (gradient.frozen.defined()) slice.x.copy_(gradient.clean(slice.x));  // it may hold anything
+  if (keep) gradient.accumulate_(slice.m, slice.g, momentum, 1);          // M ← βM + G
   move({slice.x, keep ? slice.m : gradient.clean(slice.g), keep,
         spread(rate.expand({slice.x.size(0)}), slice.x)});
 
   // Where the retraction succeeds, |tr E| is rounding, or what it was where the method preserves it.
   const auto after = frobenius(slice.x);
-  if (on_cpu && !gradient.kept.defined() && all_hold(after, before, p, [](double trace, double old) {
+  if (on_cpu && !gradient.frozen.defined() && all_hold(after, before, p, [](double trace, double old) {
         return trace <= std::max(kLargestTrace, old + kRounding);
       })) {
     return;
   }
   const auto limit = trace_of_drift(before, p).add_(kRounding).clamp_min_(kLargestTrace);
   auto failed = (trace_of_drift(after, p) <= limit).logical_not_();
-  if (gradient.kept.defined()) failed.logical_and_(gradient.kept.logical_not());
+  if (gradient.frozen.defined()) failed.logical_and_(gradient.frozen.logical_not());
   count_skipped(failed, counters);
-  const auto stay = (gradient.kept.defined() ? failed.logical_or(gradient.kept) : failed).view({-1, 1, 1});
+  const auto stay =
+      (gradient.frozen.defined() ? failed.logical_or(gradient.frozen) : failed).view({-1, 1, 1});
   slice.x.copy_(at::where(stay, old_x, slice.x));
   if (keep) slice.m.copy_(at::where(stay, old_m, slice.m));
 }
@@ -77,9 +78,8 @@ void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorLi
                      double momentum, bool batched, const std::function<void(const Descent&)>& move) {
   run_step(points, momenta, gradients, rate, {skipped, off_manifold}, batched,
            [&](const StepMatrices& matrices, const StepCounters& counters) {
-             for_each_batch(matrices, [&](Batches::Slice& slice, const std::vector<size_t>&) {
-               step_batch(slice, counters, rate, momentum, move);
-             });
+             for_each_batch(matrices,
+                            [&](StepSlice& slice) { step_batch(slice, counters, rate, momentum, move); });
            });
 }
 

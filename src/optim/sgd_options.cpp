@@ -42,7 +42,7 @@ at::Tensor& MomentumParamState::buffer_like(const at::Tensor& point) {
   return momentum_buffer;
 }
 
-void detail::euclidean_sgd_(const GroupOptions& group, const SgdTerms& terms, const StepBatch& batch,
+void detail::euclidean_sgd_(const GroupOptions& group, const SgdTerms& terms, const ParameterBatch& batch,
                             GroupRate& rate) {
   std::vector<at::Tensor*> buffers;
   for (auto* state : batch.states) {

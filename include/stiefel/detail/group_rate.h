@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <stiefel/export.h>
 
 #include <vector>
 
@@ -8,7 +9,7 @@ namespace stiefel::detail {
 
 /// The learning rate of a parameter group: the host's number, and copies of it on the devices of the group's
 /// parameters, so that a step reads no host memory there.
-class GroupRate {
+class STIEFEL_API GroupRate {
  public:
   /// Writes `value` to the copies where it has changed.
   void set(double value);

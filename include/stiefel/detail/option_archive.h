@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stiefel/export.h>
 #include <torch/serialize/archive.h>
 
 #include <cstdint>
@@ -15,7 +16,7 @@ enum class Precision;
 namespace detail {
 
 /// Writes options to an archive, an entry per option: what a visit(self, visitor) of options is called with.
-class OptionWriter {
+class STIEFEL_API OptionWriter {
  public:
   explicit OptionWriter(torch::serialize::OutputArchive& archive) : archive_(&archive) {}
 
@@ -31,7 +32,7 @@ class OptionWriter {
 };
 
 /// Reads them back. An entry that is missing is an error.
-class OptionReader {
+class STIEFEL_API OptionReader {
  public:
   explicit OptionReader(torch::serialize::InputArchive& archive) : archive_(&archive) {}
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <stiefel/export.h>
 #include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
@@ -10,7 +11,7 @@
 /// Decorrelated batch normalisation (Huang et al., CVPR 2018).
 namespace stiefel::nn {
 
-struct DecorrelatedBatchNormOptions {
+struct STIEFEL_API DecorrelatedBatchNormOptions {
   DecorrelatedBatchNormOptions(int64_t num_features);  // NOLINT: implicit, as LibTorch's own options are
 
   /// Throws c10::Error naming the first value that is out of range.
@@ -41,7 +42,7 @@ struct DecorrelatedBatchNormOptions {
 /// in evaluation μ and P are their running means. P is symmetric (ZCA), so the output stays as close to the
 /// input as a white one can. Input (N, C, H, W); the output has its memory format. Activations that are not
 /// finite give output that is not finite, as with batch norm. In training it can be differentiated once.
-class DecorrelatedBatchNorm2dImpl : public torch::nn::Cloneable<DecorrelatedBatchNorm2dImpl> {
+class STIEFEL_API DecorrelatedBatchNorm2dImpl : public torch::nn::Cloneable<DecorrelatedBatchNorm2dImpl> {
  public:
   explicit DecorrelatedBatchNorm2dImpl(const DecorrelatedBatchNormOptions& options_);
 

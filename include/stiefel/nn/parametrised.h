@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stiefel/export.h>
 #include <stiefel/parametrisations.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
@@ -14,10 +15,10 @@
 /// torch::nn::Conv2d and torch::nn::Linear, and any optimiser trains them.
 namespace stiefel::nn {
 
-/// What both layers share. The weight is computed anew at every forward pass, also in evaluation: no cache
+/// What both layers share. The weight is computed again at every forward pass, also in evaluation: no cache
 /// can go stale after a step, a load or a change of type. Where that time matters, take `weight()` once.
 template <class Derived>
-class ParametrisedImpl : public torch::nn::Cloneable<Derived> {
+class STIEFEL_API ParametrisedImpl : public torch::nn::Cloneable<Derived> {
  public:
   /// Registers the parameters and buffers and draws them.
   void reset() override;
@@ -57,7 +58,7 @@ class ParametrisedImpl : public torch::nn::Cloneable<Derived> {
 };
 
 /// A linear layer y = Kx + b with an orthonormal K.
-class ParametrisedLinearImpl : public ParametrisedImpl<ParametrisedLinearImpl> {
+class STIEFEL_API ParametrisedLinearImpl : public ParametrisedImpl<ParametrisedLinearImpl> {
  public:
   ParametrisedLinearImpl(int64_t in_features, int64_t out_features,
                          Parametrisation parametrisation = Parametrisation::kOmdsm)
@@ -74,7 +75,7 @@ class ParametrisedLinearImpl : public ParametrisedImpl<ParametrisedLinearImpl> {
 
 /// A convolution whose kernel, read as (out_channels, rest), is orthonormal. Zero padding only, and one
 /// group.
-class ParametrisedConv2dImpl : public ParametrisedImpl<ParametrisedConv2dImpl> {
+class STIEFEL_API ParametrisedConv2dImpl : public ParametrisedImpl<ParametrisedConv2dImpl> {
  public:
   explicit ParametrisedConv2dImpl(const torch::nn::Conv2dOptions& options_,
                                   Parametrisation parametrisation = Parametrisation::kOmdsm,

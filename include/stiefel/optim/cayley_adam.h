@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stiefel/cayley.h>
+#include <stiefel/export.h>
 #include <stiefel/optim/manifold_optimizer.h>
 
 #include <memory>
@@ -11,7 +12,7 @@
 namespace stiefel {
 
 /// The terms of ADAM.
-struct AdamTerms {
+struct STIEFEL_API AdamTerms {
   double beta1 = 0.9;
   double beta2 = 0.99;
   bool decoupled_weight_decay =
@@ -30,7 +31,7 @@ struct AdamTerms {
 
 /// Options of Cayley ADAM: any group's, how the Cayley transform is computed, and ADAM's terms. Euclidean
 /// groups are torch::optim::Adam, or torch::optim::AdamW with `decoupled_weight_decay`.
-class CayleyAdamOptions : public GroupOptions {
+class STIEFEL_API CayleyAdamOptions : public GroupOptions {
  public:
   using Betas = std::tuple<double, double>;
 
@@ -79,7 +80,7 @@ class CayleyAdamOptions : public GroupOptions {
 
 /// `exp_avg` is M on the manifold and Adam's first moment elsewhere. `second_moment` (v) and `step` (k) hold
 /// one double per matrix; a Euclidean parameter has `exp_avg_sq` instead of the former, and one step count.
-class CayleyAdamParamState : public ParamState {
+class STIEFEL_API CayleyAdamParamState : public ParamState {
  public:
   at::Tensor exp_avg;
   at::Tensor exp_avg_sq;
@@ -93,7 +94,7 @@ class CayleyAdamParamState : public ParamState {
 /// manifold, and torch's Adam or AdamW for Euclidean ones.
 ///
 ///     stiefel::CayleyAdam optimizer(weights, stiefel::CayleyAdamOptions(0.4).betas({0.9, 0.99}));
-class CayleyAdam : public ManifoldOptimizer {
+class STIEFEL_API CayleyAdam : public ManifoldOptimizer {
  public:
   CayleyAdam(std::vector<torch::optim::OptimizerParamGroup> groups, CayleyAdamOptions defaults);
   CayleyAdam(std::vector<at::Tensor> parameters, CayleyAdamOptions defaults);
@@ -102,9 +103,10 @@ class CayleyAdam : public ManifoldOptimizer {
   std::string name() const override { return "CayleyAdam"; }
   std::unique_ptr<ParamState> new_state() const override;
   at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point) override;
-  void step_manifold(const GroupOptions& options, const StepBatch& batch, const at::Tensor& rate,
+  void step_manifold(const GroupOptions& options, const ParameterBatch& batch, const at::Tensor& rate,
                      const Counters& counters) override;
-  void step_euclidean(const GroupOptions& options, const StepBatch& batch, detail::GroupRate& rate) override;
+  void step_euclidean(const GroupOptions& options, const ParameterBatch& batch,
+                      detail::GroupRate& rate) override;
 };
 
 }  // namespace stiefel

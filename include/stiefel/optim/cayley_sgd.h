@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stiefel/cayley.h>
+#include <stiefel/export.h>
 #include <stiefel/optim/sgd_options.h>
 
 #include <memory>
@@ -10,7 +11,7 @@
 namespace stiefel {
 
 /// Options of Cayley SGD: any group's, how the Cayley transform is computed, and SGD's terms.
-class CayleySGDOptions : public GroupOptions {
+class STIEFEL_API CayleySGDOptions : public GroupOptions {
  public:
   CayleySGDOptions(double lr) : GroupOptions(lr) {}  // NOLINT: LibTorch converts from a number
 
@@ -58,7 +59,7 @@ using CayleySGDParamState = MomentumParamState;
 /// for Euclidean ones.
 ///
 ///     stiefel::CayleySGD optimizer(weights, stiefel::CayleySGDOptions(0.2).momentum(0.9));
-class CayleySGD : public ManifoldOptimizer {
+class STIEFEL_API CayleySGD : public ManifoldOptimizer {
  public:
   CayleySGD(std::vector<torch::optim::OptimizerParamGroup> groups, CayleySGDOptions defaults);
   CayleySGD(std::vector<at::Tensor> parameters, CayleySGDOptions defaults);
@@ -67,9 +68,10 @@ class CayleySGD : public ManifoldOptimizer {
   std::string name() const override { return "CayleySGD"; }
   std::unique_ptr<ParamState> new_state() const override;
   at::Tensor momentum_of(const GroupOptions& options, ParamState& state, const at::Tensor& point) override;
-  void step_manifold(const GroupOptions& options, const StepBatch& batch, const at::Tensor& rate,
+  void step_manifold(const GroupOptions& options, const ParameterBatch& batch, const at::Tensor& rate,
                      const Counters& counters) override;
-  void step_euclidean(const GroupOptions& options, const StepBatch& batch, detail::GroupRate& rate) override;
+  void step_euclidean(const GroupOptions& options, const ParameterBatch& batch,
+                      detail::GroupRate& rate) override;
 };
 
 }  // namespace stiefel

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stiefel/export.h>
 #include <stiefel/optim/retraction_sgd.h>
 
 #include <functional>
@@ -9,7 +10,7 @@
 namespace stiefel {
 
 /// The constants of the search; the defaults are Wen and Yin's.
-struct SearchOptions {
+struct STIEFEL_API SearchOptions {
   double rho = 1e-4;     ///< how much of the slope's promise a step must keep (Armijo)
   double shrink = 0.1;   ///< what a refused step is multiplied by
   double memory = 0.85;  ///< η: 0 compares with the last value (monotone), towards 1 with a long average
@@ -24,7 +25,7 @@ namespace detail {
 
 /// The search over all parameters of an optimiser at once: they move along their curves by one common step τ.
 /// It is the optimiser's business to move them; the search sets τ as every group's rate.
-class Search {
+class STIEFEL_API Search {
  public:
   explicit Search(SearchOptions options) : options_(options) { options_.validate(); }
 
@@ -37,9 +38,9 @@ class Search {
   void load(torch::serialize::InputArchive& archive);
 
  private:
-  struct Place;
-  void propose(std::vector<torch::optim::OptimizerParamGroup>& groups, const std::vector<Place>& from,
-               const std::vector<Place>& to);
+  struct Iterate;
+  void propose(std::vector<torch::optim::OptimizerParamGroup>& groups, const std::vector<Iterate>& from,
+               const std::vector<Iterate>& to);
 
   SearchOptions options_;
   double reference_ = 0;  // C, the average of past values that a new one must undercut

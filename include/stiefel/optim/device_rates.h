@@ -1,12 +1,13 @@
 #pragma once
 
+#include <stiefel/export.h>
 #include <torch/optim/optimizer.h>
 
 namespace stiefel {
 
 /// An optimiser whose step on an accelerator reads its learning rates from tensors there, so that a step
 /// captured into a CUDA graph follows a schedule. All optimisers of this library are.
-class DeviceRates {
+class STIEFEL_API DeviceRates {
  public:
   virtual ~DeviceRates();
 
@@ -20,7 +21,7 @@ class DeviceRates {
 };
 
 /// The same for any optimiser: where it is no DeviceRates, nothing is written and the answer is false.
-void refresh_rates(torch::optim::Optimizer& optimizer);
-bool has_device_rates(const torch::optim::Optimizer& optimizer);
+STIEFEL_API void refresh_rates(torch::optim::Optimizer& optimizer);
+STIEFEL_API bool has_device_rates(const torch::optim::Optimizer& optimizer);
 
 }  // namespace stiefel

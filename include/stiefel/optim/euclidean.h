@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stiefel/detail/group_rate.h>
+#include <stiefel/export.h>
 #include <stiefel/optim/device_rates.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -22,7 +23,7 @@ namespace detail {
 
 /// What the four share: `Base` is torch's optimiser.
 template <class Base>
-class DeviceOptimizer : public Base, public DeviceRates {
+class STIEFEL_API DeviceOptimizer : public Base, public DeviceRates {
  public:
   using Base::Base;
 
@@ -48,7 +49,7 @@ class DeviceOptimizer : public Base, public DeviceRates {
 /// On an accelerator the steps are counted there, because the replay of a captured step runs no host code;
 /// save() brings the counts back.
 template <class Base, class Options, class State>
-class DeviceAdam : public DeviceOptimizer<Base> {
+class STIEFEL_API DeviceAdam : public DeviceOptimizer<Base> {
  public:
   using DeviceOptimizer<Base>::DeviceOptimizer;
 
@@ -72,7 +73,7 @@ class DeviceAdam : public DeviceOptimizer<Base> {
 }  // namespace detail
 
 /// torch::optim::SGD.
-class SGD : public detail::DeviceOptimizer<torch::optim::SGD> {
+class STIEFEL_API SGD : public detail::DeviceOptimizer<torch::optim::SGD> {
  public:
   using DeviceOptimizer::DeviceOptimizer;
 
@@ -83,22 +84,22 @@ class SGD : public detail::DeviceOptimizer<torch::optim::SGD> {
 };
 
 /// torch::optim::Adam. With amsgrad the step is torch's own on every device.
-class Adam
+class STIEFEL_API Adam
     : public detail::DeviceAdam<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState> {
  public:
   using DeviceAdam::DeviceAdam;
 };
 
 /// torch::optim::AdamW. With amsgrad the step is torch's own on every device.
-class AdamW : public detail::DeviceAdam<torch::optim::AdamW, torch::optim::AdamWOptions,
-                                        torch::optim::AdamWParamState> {
+class STIEFEL_API AdamW : public detail::DeviceAdam<torch::optim::AdamW, torch::optim::AdamWOptions,
+                                                    torch::optim::AdamWParamState> {
  public:
   using DeviceAdam::DeviceAdam;
 };
 
 /// torch::optim::RMSprop. With momentum, or centred, the step is torch's own on every device. (The archive's
 /// step count, which torch writes and never reads, is not advanced on an accelerator.)
-class RMSprop : public detail::DeviceOptimizer<torch::optim::RMSprop> {
+class STIEFEL_API RMSprop : public detail::DeviceOptimizer<torch::optim::RMSprop> {
  public:
   using DeviceOptimizer::DeviceOptimizer;
 

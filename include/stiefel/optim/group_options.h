@@ -2,6 +2,7 @@
 
 #include <stiefel/detail/arg.h>
 #include <stiefel/detail/option_archive.h>
+#include <stiefel/export.h>
 #include <stiefel/manifold.h>
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
@@ -16,12 +17,12 @@ enum class Manifold {
   kEuclidean,  ///< anything, moved by plain SGD or ADAM
 };
 
-std::string to_string(Manifold manifold);
-Manifold manifold_from_string(const std::string& name);
+STIEFEL_API std::string to_string(Manifold manifold);
+STIEFEL_API Manifold manifold_from_string(const std::string& name);
 
 /// The options that a group of any optimiser here has. Each is set by a chained call on the optimiser's own
 /// options, CayleySGDOptions(0.2).batched(true), and read by the same name without an argument.
-class GroupOptions : public torch::optim::OptimizerOptions {
+class STIEFEL_API GroupOptions : public torch::optim::OptimizerOptions {
  public:
   using Visitor = detail::OptionVisitor;
 

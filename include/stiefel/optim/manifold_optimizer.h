@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stiefel/detail/group_rate.h>
+#include <stiefel/export.h>
 #include <stiefel/optim/device_rates.h>
 #include <stiefel/optim/group_options.h>
 #include <torch/optim/optimizer.h>
@@ -15,7 +16,7 @@ namespace stiefel {
 /// What the optimiser remembers of any parameter. `master` is the float32 point of a half or bfloat16
 /// parameter on the manifold, whose own type cannot hold an orthonormal matrix; the parameter is its
 /// rounding. A parameter that someone else has written since becomes its own new master at the next step.
-class ParamState : public torch::optim::OptimizerParamState {
+class STIEFEL_API ParamState : public torch::optim::OptimizerParamState {
  public:
   at::Tensor master;
   int64_t written_version = -1;  ///< the parameter's version when it was last made the master's rounding
@@ -23,7 +24,7 @@ class ParamState : public torch::optim::OptimizerParamState {
   void serialize(torch::serialize::OutputArchive& archive) const override;
   void serialize(torch::serialize::InputArchive& archive) override;
 
-  /// The tensors that make up the state: each in the parameter's shape, or one number a matrix.
+  /// The tensors that make up the state: each in the parameter's shape, or one number per matrix.
   struct Entry {
     const char* name;
     at::Tensor* tensor;
@@ -35,7 +36,7 @@ class ParamState : public torch::optim::OptimizerParamState {
 namespace detail {
 
 /// Parameters of a group that are stepped together, in their own shapes.
-struct StepBatch {
+struct ParameterBatch {
   std::vector<at::Tensor> points;
   std::vector<at::Tensor> momenta;  ///< empty where the method has none, and for Euclidean parameters
   std::vector<at::Tensor> gradients;
@@ -59,7 +60,7 @@ struct StepBatch {
 /// On a GPU every step, Euclidean groups included, reads rates and step counts from the device and waits for
 /// nothing, so it can be captured into a CUDA graph after it has been taken once; refresh_rates() brings a
 /// schedule's rates there. A capture that would freeze a rate or reset a buffer at every replay is an error.
-class ManifoldOptimizer : public torch::optim::Optimizer, public DeviceRates {
+class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public DeviceRates {
  public:
   /// Gradients are read, never changed. Parameters without a gradient are passed over.
   at::Tensor step(LossClosure closure = nullptr) override;
@@ -83,7 +84,7 @@ class ManifoldOptimizer : public torch::optim::Optimizer, public DeviceRates {
   ManifoldOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
                     std::unique_ptr<GroupOptions> defaults);
 
-  using StepBatch = detail::StepBatch;
+  using ParameterBatch = detail::ParameterBatch;
 
   /// The optimiser's name in its archives.
   virtual std::string name() const = 0;
@@ -103,11 +104,11 @@ class ManifoldOptimizer : public torch::optim::Optimizer, public DeviceRates {
 
   /// One step of a batch on the manifold, of one type and device. `rate` is the group's rate, one double on
   /// the device.
-  virtual void step_manifold(const GroupOptions& options, const StepBatch& batch, const at::Tensor& rate,
+  virtual void step_manifold(const GroupOptions& options, const ParameterBatch& batch, const at::Tensor& rate,
                              const Counters& counters) = 0;
 
   /// One step of a group's Euclidean parameters, of any types and devices.
-  virtual void step_euclidean(const GroupOptions& options, const StepBatch& batch,
+  virtual void step_euclidean(const GroupOptions& options, const ParameterBatch& batch,
                               detail::GroupRate& rate) = 0;
 
   /// Validates and prepares groups that have not been seen yet. Constructors of derived classes call it last.

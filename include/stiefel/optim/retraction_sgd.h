@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stiefel/export.h>
 #include <stiefel/optim/sgd_options.h>
 #include <stiefel/retractions.h>
 
@@ -78,9 +79,10 @@ namespace detail {
 /// counted in `skipped` where its gradient is not finite, where it is so far off the manifold that ‖X‖² shows
 /// it (counted in `off_manifold` too), and where the retraction does not end on the manifold, as the
 /// approximate ones do at a rate that is far too large.
-void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
-                     const at::Tensor& skipped, const at::Tensor& off_manifold, const at::Tensor& rate,
-                     double momentum, bool batched, const std::function<void(const Descent&)>& move);
+STIEFEL_API void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
+                                 const at::Tensor& skipped, const at::Tensor& off_manifold,
+                                 const at::Tensor& rate, double momentum, bool batched,
+                                 const std::function<void(const Descent&)>& move);
 
 }  // namespace detail
 
@@ -115,7 +117,7 @@ class RetractionSGD : public ManifoldOptimizer {
     return has_momentum ? static_cast<MomentumParamState&>(state).buffer_like(point) : at::Tensor();
   }
 
-  void step_manifold(const GroupOptions& group, const StepBatch& batch, const at::Tensor& rate,
+  void step_manifold(const GroupOptions& group, const ParameterBatch& batch, const at::Tensor& rate,
                      const Counters& counters) override {
     const auto& options = static_cast<const Options&>(group);
     detail::retraction_sgd_(batch.points, batch.momenta, batch.gradients, counters.skipped,
@@ -123,7 +125,8 @@ class RetractionSGD : public ManifoldOptimizer {
                             [&](const Descent& step) { descend_(options.retraction(), step); });
   }
 
-  void step_euclidean(const GroupOptions& group, const StepBatch& batch, detail::GroupRate& rate) override {
+  void step_euclidean(const GroupOptions& group, const ParameterBatch& batch,
+                      detail::GroupRate& rate) override {
     detail::euclidean_sgd_(group, static_cast<const Options&>(group).terms(), batch, rate);
   }
 };

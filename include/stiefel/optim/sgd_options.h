@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stiefel/export.h>
 #include <stiefel/optim/manifold_optimizer.h>
 
 #include <memory>
@@ -10,7 +11,7 @@ namespace stiefel {
 
 /// The terms of SGD. `momentum` applies to both kinds of group; `dampening` and `nesterov` to Euclidean
 /// groups, with the meaning they have in torch::optim::SGD.
-struct SgdTerms {
+struct STIEFEL_API SgdTerms {
   double momentum = 0;
   double dampening = 0;
   bool nesterov = false;
@@ -27,7 +28,7 @@ struct SgdTerms {
 };
 
 /// `momentum_buffer` is M on the manifold and SGD's buffer elsewhere.
-class MomentumParamState : public ParamState {
+class STIEFEL_API MomentumParamState : public ParamState {
  public:
   at::Tensor momentum_buffer;
   std::unique_ptr<torch::optim::OptimizerParamState> clone() const override;
@@ -40,8 +41,8 @@ class MomentumParamState : public ParamState {
 namespace detail {
 
 /// One step of torch::optim::SGD on Euclidean parameters with MomentumParamStates.
-void euclidean_sgd_(const GroupOptions& group, const SgdTerms& terms, const StepBatch& batch,
-                    GroupRate& rate);
+STIEFEL_API void euclidean_sgd_(const GroupOptions& group, const SgdTerms& terms, const ParameterBatch& batch,
+                                GroupRate& rate);
 
 }  // namespace detail
 

@@ -8,10 +8,11 @@
 /// on an accelerator a look would stall the device, so every correction is made. A batch decides as one.
 namespace stiefel::detail {
 
-class Economy {
+class CorrectionPolicy {
  public:
-  /// For a batch x that has drifted by E = XᴴX − I, and steps of at most `reach` (l/r, one double a matrix).
-  Economy(const at::Tensor& x, const at::Tensor& e, const at::Tensor& reach);
+  /// For a batch x that has drifted by E = XᴴX − I, and steps of at most `reach` (l/r, one double per
+  /// matrix).
+  CorrectionPolicy(const at::Tensor& x, const at::Tensor& e, const at::Tensor& reach);
 
   /// Whether terms in which E multiplies S can show: l/r · ‖E‖·‖S‖ against rounding.
   bool entry_shows(const at::Tensor& s) const;
@@ -22,8 +23,8 @@ class Economy {
   /// Whether rounding in the projection leaves a normal part that shows: l/r · ‖Σ‖ above 1.7√p roundoffs.
   bool second_look(const at::Tensor& sigma) const;
 
-  /// The pairs of series terms that the exit correction needs when ‖V‖ ≤ bound (one double a matrix); 0 where
-  /// V itself is within rounding, which the next step's entry takes off. Where no look is allowed:
+  /// The pairs of series terms that the exit correction needs when ‖V‖ ≤ bound (one double per matrix); 0
+  /// where V itself is within rounding, which the next step's entry takes off. Where no look is allowed:
   /// `otherwise`.
   int64_t series_pairs(const at::Tensor& bound, int64_t otherwise) const;
 

@@ -1,4 +1,4 @@
-#include "economy.h"
+#include "correction_policy.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@ double largest(const at::Tensor& values) { return values.max().item<double>(); }
 
 }  // namespace
 
-Economy::Economy(const at::Tensor& x, const at::Tensor& e, const at::Tensor& reach)
+CorrectionPolicy::CorrectionPolicy(const at::Tensor& x, const at::Tensor& e, const at::Tensor& reach)
     : may_look_(x.device().is_cpu()),
       roundoff_(unit_roundoff(x)),
       tolerance_(roundoff_ * std::sqrt(static_cast<double>(x.size(1)))),
@@ -21,19 +21,19 @@ Economy::Economy(const at::Tensor& x, const at::Tensor& e, const at::Tensor& rea
   if (may_look_) drift_ = frobenius(e);
 }
 
-bool Economy::entry_shows(const at::Tensor& s) const {
+bool CorrectionPolicy::entry_shows(const at::Tensor& s) const {
   return !may_look_ || largest(reach_ * drift_ * frobenius(s)) > tolerance_;
 }
 
-bool Economy::drift_shows(const at::Tensor& tau, const at::Tensor& norm) const {
+bool CorrectionPolicy::drift_shows(const at::Tensor& tau, const at::Tensor& norm) const {
   return !may_look_ || largest(drift_ * (tau * norm).abs_().clamp_max_(2)) > tolerance_;
 }
 
-bool Economy::second_look(const at::Tensor& sigma) const {
+bool CorrectionPolicy::second_look(const at::Tensor& sigma) const {
   return !may_look_ || largest(reach_ * frobenius(sigma)) * roundoff_ > 1.7 * tolerance_;
 }
 
-int64_t Economy::series_pairs(const at::Tensor& bound, int64_t otherwise) const {
+int64_t CorrectionPolicy::series_pairs(const at::Tensor& bound, int64_t otherwise) const {
   if (!may_look_) return otherwise;
   const double b = largest(bound);
   if (b <= 4 * tolerance_) return 0;
