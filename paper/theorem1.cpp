@@ -14,12 +14,6 @@ namespace {
 
 using at::Tensor;
 
-/// W = Ŵ − Ŵᴴ,  Ŵ = MXᴴ − ½X(XᴴMXᴴ): the paper's n×n matrix, for X tall.
-Tensor generator(const Tensor& x, const Tensor& m) {
-  const auto half = m.mm(x.mH()) - 0.5 * x.mm(x.mH().mm(m).mm(x.mH()));
-  return half - half.mH();
-}
-
 /// Y(α) = (I − α/2 W)⁻¹(I + α/2 W)X.
 Tensor closed_form(const Tensor& x, const Tensor& w, double alpha) {
   const auto identity = torch::eye(x.size(0), x.options());
@@ -45,7 +39,7 @@ double fitted_order(int64_t seed, bool complex, int64_t rounds) {
   init::haar_(start);
   const auto x = start.mH().resolve_conj().clone();
   const auto g = torch::randn_like(x);
-  const auto w = generator(x, -g);
+  const auto w = generator(start, -g.mH());  // the rows of X, M
   std::vector<double> log_alpha;
   std::vector<double> log_error;
   for (double turn = 0.3; turn > 0.03; turn *= 0.75) {

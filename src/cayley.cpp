@@ -24,6 +24,11 @@ constexpr detail::Names<Precision, 2> kPrecisions{{
     {Precision::kMixed, "mixed"},
 }};
 
+void check_direction(const at::Tensor& point, const at::Tensor& direction) {
+  TORCH_CHECK(point.sizes() == direction.sizes(), "stiefel: the direction's shape ", direction.sizes(),
+              " differs from the point's ", point.sizes());
+}
+
 }  // namespace
 
 std::string to_string(Norm norm) { return detail::name_of(kNorms, norm, "norm"); }
@@ -48,8 +53,7 @@ void CayleyOptions::validate() const {
 at::Tensor cayley_retraction(const at::Tensor& point, const at::Tensor& direction,
                              const CayleyOptions& options, bool batched) {
   options.validate();
-  TORCH_CHECK(point.sizes() == direction.sizes(), "stiefel: the direction's shape ", direction.sizes(),
-              " differs from the point's ", point.sizes());
+  check_direction(point, direction);
   const at::NoGradGuard no_grad;
   const MatrixView view(point, batched);
   // The step moves along −M, at the rate 1.
@@ -61,9 +65,19 @@ at::Tensor cayley_retraction(const at::Tensor& point, const at::Tensor& directio
   return moved;
 }
 
+at::Tensor generator(const at::Tensor& point, const at::Tensor& direction, bool batched) {
+  check_direction(point, direction);
+  const at::NoGradGuard no_grad;
+  const MatrixView view(point, batched);
+  const auto x = view(point.detach());
+  const auto m = view(direction.detach());
+  auto shape = view.batch_shape();
+  shape.insert(shape.end(), {view.n(), view.n()});
+  return detail::dense_generator(x, m, detail::overlap(x, m)).reshape(shape);
+}
+
 at::Tensor generator_norm(const at::Tensor& point, const at::Tensor& direction, Norm norm, bool batched) {
-  TORCH_CHECK(point.sizes() == direction.sizes(), "stiefel: the direction's shape ", direction.sizes(),
-              " differs from the point's ", point.sizes());
+  check_direction(point, direction);
   const at::NoGradGuard no_grad;
   const MatrixView view(point, batched);
   const auto x = view(point);

@@ -97,6 +97,10 @@ STIEFEL_API void cayley_adam_(at::TensorList points, at::TensorList momenta, at:
 STIEFEL_API at::Tensor cayley_retraction(const at::Tensor& point, const at::Tensor& direction,
                                          const CayleyOptions& options = {}, bool batched = false);
 
+/// W itself, (…, n, n), of the matrices as stiefel::MatrixView reads them, with X = xᴴ and M = mᴴ of the
+/// rows. No step needs it: for checks and comparisons.
+STIEFEL_API at::Tensor generator(const at::Tensor& point, const at::Tensor& direction, bool batched = false);
+
 /// ‖W‖ of the skew matrix that moves `point` along `direction`, one number per matrix, in double.
 STIEFEL_API at::Tensor generator_norm(const at::Tensor& point, const at::Tensor& direction, Norm norm,
                                       bool batched = false);

@@ -31,12 +31,12 @@ void for_each_parameter(const std::vector<at::Tensor>& parameters, Together toge
   }
 }
 
-/// `t` in the type and the memory layout of `parameter`, as the fused kernels take it.
+/// `t` in the type and the memory layout of `parameter`, as the fused kernels take it. (They take no
+/// parameter with gaps in its memory, whose layout nothing else can have.)
 at::Tensor laid_out(const at::Tensor& t, const at::Tensor& parameter) {
   const auto like = parameter.detach();
-  if (t.strides() == like.strides() && t.device() == like.device() && t.scalar_type() == like.scalar_type()) {
-    return t;
-  }
+  const bool fits = t.strides() == like.strides() || !like.is_non_overlapping_and_dense();
+  if (fits && t.device() == like.device() && t.scalar_type() == like.scalar_type()) return t;
   return at::empty_like(like).copy_(t);
 }
 

@@ -31,6 +31,26 @@ TEST(Norms, FrobeniusAndOneAreTheirDefinitions) {
   }
 }
 
+TEST(Generator, IsItsDefinition) {
+  Cases random(6);
+  for (const auto& c : random.all(2)) {
+    const auto weight = reference::orthonormal_weight(c.shape, c.batched, c.type());
+    const auto direction = torch::randn_like(weight);
+    const auto x = reference::tall(weight, c.batched);
+    const auto m = reference::tall(direction, c.batched);
+    const int64_t n = x[0].size(0), rows = c.batched ? weight.size(-2) : weight.size(0);
+    const auto ours = stiefel::generator(weight, direction, c.batched).reshape({-1, n, n});
+    ASSERT_EQ(ours.size(0), static_cast<int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      auto theirs = reference::generator(x[i], m[i]);
+      // The library reads a tall weight by its plain transpose, the reference as it is.
+      if (rows == n && x[i].size(1) < n) theirs = theirs.conj();
+      EXPECT_LT((ours[static_cast<int64_t>(i)] - theirs).abs().max().item<double>(), 1e-12) << c;
+    }
+  }
+  EXPECT_THROW(stiefel::generator(torch::eye(3), torch::eye(4)), c10::Error);
+}
+
 TEST(Norms, SpectralIsBetweenTheTruthAndATenthMore) {
   Cases random(7);
   auto cases = random.all(2);
