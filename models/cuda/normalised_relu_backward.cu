@@ -56,71 +56,86 @@ __device__ void finish(const Sums& sums, int rows, int channels, int channel, co
   }
 }
 
-/// Σg and Σg(x − μ) of each channel, with g = ∂y where z > 0.
+/// What a thread reads of x and of the gradient, from its channels on.
 template <class T>
-__global__ __launch_bounds__(kSumThreads, 1) void reduce(Tiling tiling, ReluShape shape, ReluBackward pass) {
-  const int channels = shape.channels;
+struct Inputs {
+  const T* x;
+  const T* gradient;
+  int channels;
+
+  __device__ Inputs(const ReluBackward& pass, const ReluShape& shape, const ThreadIndex& thread)
+      : x(static_cast<const T*>(pass.x) + thread.channel),
+        gradient(static_cast<const T*>(pass.gradient) + thread.channel),
+        channels(shape.channels) {}
+
+  __device__ Pair<T> pair(int row) const {
+    const size_t at = static_cast<size_t>(row) * channels;
+    return {load(x + at), load(gradient + at)};
+  }
+  /// `row` counts pooled pixels.
+  __device__ SquarePair<T> square_pair(int row, int width) const {
+    return {PackedSquare<T>(x, Square(row, width), channels),
+            load(gradient + static_cast<size_t>(row) * channels)};
+  }
+};
+
+/// Σg and Σg(x − μ) of each channel, with g = ∂y where z > 0: add(sums, thread, inputs, normaliser) adds a
+/// thread's rows.
+template <class T, class Add>
+__device__ void reduce_rows(const Tiling& tiling, const ReluShape& shape, const ReluBackward& pass, Add add) {
   const ThreadIndex thread(tiling);
-  const T* x = static_cast<const T*>(pass.x) + thread.channel;
-  const T* gradient = static_cast<const T*>(pass.gradient) + thread.channel;
+  const Inputs<T> inputs(pass, shape, thread);
   Sums sums;
   if (thread.works) {
-    const Normaliser normaliser(pass.statistics, pass.bias, channels, thread.channel);
-    for_rows<4>(
-        shape.rows, thread,
-        [&](int row) {
-          const size_t at = static_cast<size_t>(row) * channels;
-          return Pair<T>{load(x + at), load(gradient + at)};
-        },
-        [&](int, const Pair<T>& pair) {
-          const Eight values = unpack(pair.x), gradients = unpack(pair.gradient);
-#pragma unroll
-          for (int i = 0; i < kEight; ++i) {
-            const float centred = normaliser.centred(values.of[i], i);
-            const float g = normaliser.normalised(centred, i) <= 0 ? 0 : gradients.of[i];
-            sums.first.of[i] += g;
-            sums.second.of[i] = fmaf(g, centred, sums.second.of[i]);
-          }
-        });
+    add(sums, thread, inputs, Normaliser(pass.statistics, pass.bias, shape.channels, thread.channel));
   }
   if (add_blocks(sums, tiling, thread, pass.partial, pass.counters)) {
-    finish(sums, shape.rows, channels, thread.channel, pass);
+    finish(sums, shape.rows, shape.channels, thread.channel, pass);
   }
+}
+
+template <class T>
+__global__ __launch_bounds__(kSumThreads, 1) void reduce(Tiling tiling, ReluShape shape, ReluBackward pass) {
+  reduce_rows<T>(
+      tiling, shape, pass,
+      [&](Sums& sums, const ThreadIndex& thread, const Inputs<T>& inputs, const Normaliser& normaliser) {
+        for_rows<4>(
+            shape.rows, thread, [&](int row) { return inputs.pair(row); },
+            [&](int, const Pair<T>& pair) {
+              const Eight values = unpack(pair.x), gradients = unpack(pair.gradient);
+#pragma unroll
+              for (int i = 0; i < kEight; ++i) {
+                const float centred = normaliser.centred(values.of[i], i);
+                const float g = normaliser.normalised(centred, i) <= 0 ? 0 : gradients.of[i];
+                sums.first.of[i] += g;
+                sums.second.of[i] = fmaf(g, centred, sums.second.of[i]);
+              }
+            });
+      });
 }
 
 template <class T>
 __global__ __launch_bounds__(kSumThreads, 1) void reduce_pooled(Tiling tiling, ReluShape shape,
                                                                 ReluBackward pass) {
-  const int channels = shape.channels;
-  const ThreadIndex thread(tiling);
-  const T* x = static_cast<const T*>(pass.x) + thread.channel;
-  const T* gradient = static_cast<const T*>(pass.gradient) + thread.channel;
-  Sums sums;
-  if (thread.works) {
-    const Normaliser normaliser(pass.statistics, pass.bias, channels, thread.channel);
-    for_rows<1>(
-        shape.out_rows(), thread,
-        [&](int row) {
-          return SquarePair<T>{PackedSquare<T>(x, Square(row, shape.width), channels),
-                               load(gradient + static_cast<size_t>(row) * channels)};
-        },
-        [&](int, const SquarePair<T>& pair) {
-          Eight four[4];
+  reduce_rows<T>(
+      tiling, shape, pass,
+      [&](Sums& sums, const ThreadIndex& thread, const Inputs<T>& inputs, const Normaliser& normaliser) {
+        for_rows<1>(
+            shape.out_rows(), thread, [&](int row) { return inputs.square_pair(row, shape.width); },
+            [&](int, const SquarePair<T>& pair) {
+              Eight four[4];
 #pragma unroll
-          for (int j = 0; j < 4; ++j) four[j] = unpack(pair.x.of[j]);
-          const Eight gradients = unpack(pair.gradient);
+              for (int j = 0; j < 4; ++j) four[j] = unpack(pair.x.of[j]);
+              const Eight gradients = unpack(pair.gradient);
 #pragma unroll
-          for (int i = 0; i < kEight; ++i) {
-            const Chosen chosen(four, i, normaliser, x);
-            const float g = chosen.passes ? gradients.of[i] : 0;
-            sums.first.of[i] += g;
-            sums.second.of[i] = fmaf(g, chosen.of_winner(), sums.second.of[i]);
-          }
-        });
-  }
-  if (add_blocks(sums, tiling, thread, pass.partial, pass.counters)) {
-    finish(sums, shape.rows, channels, thread.channel, pass);
-  }
+              for (int i = 0; i < kEight; ++i) {
+                const Chosen chosen(four, i, normaliser, inputs.x);
+                const float g = chosen.passes ? gradients.of[i] : 0;
+                sums.first.of[i] += g;
+                sums.second.of[i] = fmaf(g, chosen.of_winner(), sums.second.of[i]);
+              }
+            });
+      });
 }
 
 /// ∂x = γ/σ g + b (x − μ) + c, of a thread's channels.
@@ -148,18 +163,16 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate(Tiling tiling, R
   };
   const ThreadIndex thread(tiling);
   if (!thread.works) return;
-  const T* x = static_cast<const T*>(pass.x) + thread.channel;
-  const T* gradient = static_cast<const T*>(pass.gradient) + thread.channel;
+  const Inputs<T> inputs(pass, shape, thread);
   const T* sum_gradient = static_cast<const T*>(pass.sum_gradient) + (kAdds ? thread.channel : 0);
   T* x_gradient = static_cast<T*>(pass.x_gradient) + thread.channel;
   const Differential differential(pass, channels, thread.channel);
   for_rows_backwards<2>(
       shape.rows, thread,
       [&](int row) {
-        const size_t at = static_cast<size_t>(row) * channels;
         Loaded loaded;
-        loaded.pair = {load(x + at), load(gradient + at)};
-        if constexpr (kAdds) loaded.sum = load(sum_gradient + at);
+        loaded.pair = inputs.pair(row);
+        if constexpr (kAdds) loaded.sum = load(sum_gradient + static_cast<size_t>(row) * channels);
         return loaded;
       },
       [&](int row, const Loaded& loaded) {
@@ -186,16 +199,11 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling ti
   const int channels = shape.channels;
   const ThreadIndex thread(tiling);
   if (!thread.works) return;
-  const T* x = static_cast<const T*>(pass.x) + thread.channel;
-  const T* gradient = static_cast<const T*>(pass.gradient) + thread.channel;
+  const Inputs<T> inputs(pass, shape, thread);
   T* x_gradient = static_cast<T*>(pass.x_gradient) + thread.channel;
   const Differential differential(pass, channels, thread.channel);
   for_rows_backwards<1>(
-      shape.out_rows(), thread,
-      [&](int row) {
-        return SquarePair<T>{PackedSquare<T>(x, Square(row, shape.width), channels),
-                             load(gradient + static_cast<size_t>(row) * channels)};
-      },
+      shape.out_rows(), thread, [&](int row) { return inputs.square_pair(row, shape.width); },
       [&](int row, const SquarePair<T>& pair) {
         Eight four[4];
 #pragma unroll
@@ -203,7 +211,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling ti
         const Eight gradients = unpack(pair.gradient);
 #pragma unroll
         for (int i = 0; i < kEight; ++i) {
-          const Chosen chosen(four, i, differential.normaliser, x);
+          const Chosen chosen(four, i, differential.normaliser, inputs.x);
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
             const float g = chosen.passes && chosen.winner == j ? gradients.of[i] : 0;
