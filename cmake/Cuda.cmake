@@ -2,7 +2,7 @@
 # header of LibTorch's, so nvcc alone can compile them, as a check that they compile.
 #
 #   STIEFEL_HAS_NVCC     the kernels are compiled
-#   STIEFEL_HAS_CUDA     so is the glue that gives them to LibTorch, and the programs use a GPU
+#   STIEFEL_HAS_CUDA     so is the glue between them and LibTorch, and the programs use a GPU
 
 # Code for Hopper, and PTX from which the driver makes code for any other card since Turing.
 set(STIEFEL_CUDA_ARCHITECTURES "75-virtual;90-real" CACHE STRING
@@ -36,7 +36,7 @@ endif()
 message(STATUS "CUDA kernels: ${STIEFEL_HAS_NVCC}; LibTorch with CUDA: ${STIEFEL_HAS_CUDA}")
 
 # A library of plain CUDA sources, without a header of LibTorch's. HOPPER: of sources that use what only those cards have;
-# whoever launches their kernels asks first whether the card is one.
+# the glue checks that the card is one before it launches their kernels.
 function(stiefel_cuda_library name)
   cmake_parse_arguments(PARSE_ARGV 1 library "HOPPER" "" "")
   set(architectures ${STIEFEL_CUDA_ARCHITECTURES})

@@ -13,16 +13,19 @@ function(stiefel_precompiled_header name)
   add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
   target_link_libraries(${name} PRIVATE torch)
   target_compile_options(${name} PRIVATE ${STIEFEL_ROOM_OPTIONS})
+  target_compile_definitions(${name} PRIVATE STIEFEL_HAS_CUDA=$<BOOL:${STIEFEL_HAS_CUDA}>)
   target_precompile_headers(${name} PRIVATE <torch/torch.h>)
   stiefel_warnings(${name})
 endfunction()
 
-# stiefel_compile(TARGET [TORCH] [HOT]): options of a target of ours.
+# stiefel_compile(TARGET [TORCH] [HOT]): options of a target of ours. `#if STIEFEL_HAS_CUDA` tells its sources whether the
+# programs use a GPU.
 #   TORCH  its files include torch/torch.h, or as much of it: they use the precompiled header
 #   HOT    time is spent in its own code; everything else only tells LibTorch what to do, and -O1 compiles it faster
 function(stiefel_compile target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;HOT" "" "")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${STIEFEL_UNITY} UNITY_BUILD_BATCH_SIZE ${STIEFEL_UNITY_BATCH})
+  target_compile_definitions(${target} PRIVATE STIEFEL_HAS_CUDA=$<BOOL:${STIEFEL_HAS_CUDA}>)
   if(NOT arg_HOT)
     target_compile_options(${target} PRIVATE ${STIEFEL_ROOM_OPTIONS})
   endif()

@@ -8,7 +8,7 @@ namespace stiefel::models {
 
 namespace detail {
 
-#ifndef STIEFEL_HAS_CUDA
+#if !STIEFEL_HAS_CUDA
 std::optional<SumAndRelu> fused_relu(const torch::nn::AnyModule&, const Terms&, bool) { return std::nullopt; }
 #endif
 

@@ -48,7 +48,7 @@ struct Passes {
 
 Passes passes_for(const Recurrence& layer) {
   if (layer.k.device().is_cpu()) return {detail::forward_cpu, detail::backward_cpu};
-#ifdef STIEFEL_HAS_CUDA
+#if STIEFEL_HAS_CUDA
   if (detail::cuda_takes(layer)) return {detail::forward_cuda, detail::backward_cuda};
 #endif
   return {detail::forward_any, detail::backward_any};

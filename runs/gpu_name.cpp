@@ -14,8 +14,7 @@ std::string gpu_name() {
 #if STIEFEL_HAS_CUDA
   const std::string name = at::cuda::getDeviceProperties(0)->name;
 #else
-  const std::string name =
-      "CUDA device";  // kernels were not compiled, so its own language is not spoken here
+  const std::string name = "CUDA device";  // built without CUDA's headers, which could name it
 #endif
   return count > 1 ? std::to_string(count) + " × " + name : name;
 }
