@@ -37,6 +37,22 @@ struct Context {
 
 static_assert(is_plain<Context, 64>, "a parameter of kernels");
 
+/// The context of a plan whose table and workspace lie in device memory.
+inline Context context_of(const MixedPlan& plan, const void* table, void* workspace) {
+  char* memory = static_cast<char*>(workspace);
+  const auto& shared = plan.shared();
+  Context c{};
+  c.layouts = reinterpret_cast<const Layout*>(static_cast<const char*>(table) + plan.lists().layouts.offset);
+  c.workspace = memory;
+  c.matrices = reinterpret_cast<Matrix*>(memory + shared.matrices);
+  c.states = reinterpret_cast<State*>(memory + shared.states);
+  c.rows = reinterpret_cast<RowSums*>(memory + shared.rows);
+  c.thin = reinterpret_cast<float*>(memory + shared.thin);
+  c.pairs = reinterpret_cast<PairNorms*>(memory + shared.pairs);
+  c.slabs = reinterpret_cast<float*>(memory + shared.slabs);
+  return c;
+}
+
 /// The largest power of two at most `value`; 1 where value is 0 or not finite.
 __device__ inline float power_below(float value) {
   if (!(value > 0) || !isfinite(value)) return 1;

@@ -73,21 +73,6 @@ cudaError_t allow_all() {
   return cudaSuccess;
 }
 
-Context context_of(const MixedPlan& plan, const void* table, void* workspace) {
-  char* memory = static_cast<char*>(workspace);
-  const auto& shared = plan.shared();
-  Context c{};
-  c.layouts = on_device(table, plan.lists().layouts).entries;
-  c.workspace = memory;
-  c.matrices = reinterpret_cast<Matrix*>(memory + shared.matrices);
-  c.states = reinterpret_cast<State*>(memory + shared.states);
-  c.rows = reinterpret_cast<RowSums*>(memory + shared.rows);
-  c.thin = reinterpret_cast<float*>(memory + shared.thin);
-  c.pairs = reinterpret_cast<PairNorms*>(memory + shared.pairs);
-  c.slabs = reinterpret_cast<float*>(memory + shared.slabs);
-  return c;
-}
-
 }  // namespace
 
 cudaError_t mixed_step(const MixedPlan& plan, const Matrix* matrices, const Recipe& recipe, const void* table,

@@ -15,7 +15,11 @@ constexpr size_t kMostStaged = 96 << 10;
 /// normal_part.cu reads rows below p alone.
 __global__ void __launch_bounds__(kSplitThreads)
     split_row(Context c, const RowIndex* indices, Recipe recipe, int staged) {
+#ifdef __CUDACC__
   extern __shared__ float row_of_m[];
+#else  // a test runs the kernel on the CPU (tests/cuda_on_cpu)
+  float* row_of_m = cuda_on_cpu::dynamic_memory();
+#endif
   const RowIndex index = indices[blockIdx.x];
   const Layout& l = c.layouts[index.matrix];
   const Matrix& a = c.matrices[index.matrix];
@@ -94,10 +98,14 @@ __global__ void __launch_bounds__(kSplitThreads)
 
 cudaError_t allow_split_rows() { return allow_shared(split_row, kMostStaged); }
 
+#ifdef __CUDACC__
+
 void split_rows(const Context& c, DeviceList<RowIndex> rows, const Recipe& recipe, size_t widest,
                 cudaStream_t stream) {
   const bool staged = widest <= kMostStaged;
   split_row<<<rows.count, kSplitThreads, staged ? widest : 0, stream>>>(c, rows.entries, recipe, staged);
 }
+
+#endif
 
 }  // namespace stiefel::cuda

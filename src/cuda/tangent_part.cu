@@ -67,8 +67,12 @@ __global__ void __launch_bounds__(kPairThreads, 2) tangent_part(Context c, const
 
 }  // namespace
 
+#ifdef __CUDACC__  // elsewhere a test runs the kernel itself (tests/cuda_on_cpu)
+
 void find_tangent_part(const Context& c, DeviceList<TileIndex> pairs, cudaStream_t stream) {
   tangent_part<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
 }
+
+#endif
 
 }  // namespace stiefel::cuda

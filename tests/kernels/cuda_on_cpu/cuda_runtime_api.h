@@ -20,6 +20,9 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
@@ -28,6 +31,7 @@ struct dim3 {
   dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 using cudaStream_t = void*;
@@ -37,11 +41,14 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 
 namespace cuda_on_cpu {
 
-/// What cudaDeviceGetAttribute tells.
+/// What cudaDeviceGetAttribute returns.
 extern int processors;
 
 void run(dim3 grid, int threads, const std::function<void()>& kernel);
 void wait_for_block();
+
+/// A block's dynamic shared memory, 96 KB.
+float* dynamic_memory();
 
 }  // namespace cuda_on_cpu
 
