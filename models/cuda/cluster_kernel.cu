@@ -64,7 +64,7 @@ __device__ __forceinline__ void send_own(float* vector, const Ends& end, const N
   if (threadIdx.x % kSetThreads >= 32) return;
   const unsigned lane = threadIdx.x % 32;
   if (lane == 0) expect(arrival, Sizes::kComing);
-  // Each block begins with its neighbour, so that no block is everybody's first.
+  // Each block begins with its neighbour, so that no block is the first of all.
   if (lane < kBlocks - 1) send(slab, Sizes::kSlab * sizeof(float), arrival, (rank + 1 + lane) % kBlocks);
 }
 

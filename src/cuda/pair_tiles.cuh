@@ -2,7 +2,7 @@
 
 #include "mixed_context.cuh"
 
-/// A small tile of a p×p matrix and its mirror image by one block, a few entries a thread.
+/// A small tile of a p×p matrix and its mirror image by one block, a few entries per thread.
 namespace stiefel::cuda {
 
 constexpr int kPairThreads = 256;

@@ -85,7 +85,8 @@ inline unsigned long long atomicAdd(unsigned long long* counter, unsigned long l
   return before;
 }
 
-/// The value of the thread whose lane differs in the bits of `mask`. All threads of a block must ask at once.
+/// The value of the thread whose lane differs in the bits of `mask`. All threads of a block must call it
+/// together.
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
   static T values[1024];
