@@ -19,6 +19,7 @@
 #include "train/device.h"
 #include "train/network.h"
 #include "train/precision.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::app {
 
@@ -153,7 +154,7 @@ void print_ratios(const std::vector<std::pair<std::string, std::vector<bench::Ro
 
 struct EpochOptions {
   Common common;
-  train::Config config;
+  runs::Config config;
   std::vector<std::string> models{"small"};
   int64_t steps = 20;
 };
@@ -164,12 +165,12 @@ void check_networks(const EpochOptions& options) {
     auto probe = options.config;
     probe.model = model;
     probe.optim = "sgd";
-    probe.resolve();
+    train::resolve(probe);
     train::make_network(probe);
   }
 }
 
-std::string epoch_heading(const train::Config& config, const at::Device& device, int64_t steps,
+std::string epoch_heading(const runs::Config& config, const at::Device& device, int64_t steps,
                           int64_t steps_per_epoch) {
   const auto how = device.is_cuda()
                        ? fmt::format("{}{}", to_string(train::choose_precision(config, device)),

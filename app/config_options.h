@@ -13,10 +13,10 @@ class ConfigOptions {
   void add(CLI::App& command);
 
   /// The config file's values, overridden by the command line's, resolved and checked.
-  train::Config resolved() const;
+  runs::Config resolved() const;
 
  private:
-  train::Config given_;
+  runs::Config given_;
   std::string file_;
   CLI::App* command_ = nullptr;
 };

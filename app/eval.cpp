@@ -8,6 +8,7 @@
 #include "command.h"
 #include "run_model.h"
 #include "train/device.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::app {
 
@@ -31,18 +32,17 @@ void add_eval(CLI::App& app) {
     run.config.device = options->device;
     // A GPU's network is looked at on the CPU in float32.
     if (train::choose_device(options->device).is_cpu()) run.config.precision = "auto";
-    run.config.resolve();
+    train::resolve(run.config);
     set_threads(0, run.config);
     train::Trainer trainer(run.config, options->run, {});
     if (const auto changes = trainer.changes_of_data(run.checkpoint); !changes.empty()) {
       base::say(fmt::format("{} is not what {} was trained with: {}", run.config.data,
                             run.checkpoint.path.string(), fmt::join(changes, ", ")));
     }
-    train::restore(run.checkpoint, trainer.model(), nullptr);
+    runs::restore(run.checkpoint, trainer.model(), nullptr);
     const auto result = trainer.evaluate(train::Task::Part::kTest);
     fmt::print("{} after epoch {}: test loss {:.4f}, test error {:.2f} %\n",
-               base::printable(run.checkpoint.path), run.checkpoint.progress.epoch, result.loss,
-               result.error);
+               base::printable(run.checkpoint.path), run.checkpoint.state.epoch, result.loss, result.error);
   });
 }
 

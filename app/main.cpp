@@ -18,8 +18,8 @@ int main(int argc, char** argv) {
   CLI::App app("Training with orthonormal weights: Cayley SGD and Cayley ADAM on the Stiefel manifold.",
                "stiefel");
   app.set_version_flag("--version", std::string("stiefel ") +
-                                        stiefel::train::version_facts()["stiefel"].get<std::string>() + " (" +
-                                        stiefel::train::commit() + ")");
+                                        stiefel::runs::version_facts()["stiefel"].get<std::string>() + " (" +
+                                        stiefel::runs::commit() + ")");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   Context context;

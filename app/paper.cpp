@@ -71,17 +71,16 @@ void add_paper(CLI::App& app, const Context& context) {
       ->add_option("--html", options->html,
                    "also write a web page: the table or figure, the claim, the verdict, the runs' curves")
       ->excludes(dry_run);
-  auto& circumstances = options->circumstances;
-  command->add_option("--device", circumstances.device, "auto, cpu or cuda")->capture_default_str();
+  auto& environment = options->environment;
+  command->add_option("--device", environment.device, "auto, cpu or cuda")->capture_default_str();
   command
-      ->add_option("--precision", circumstances.precision,
+      ->add_option("--precision", environment.precision,
                    "of networks on a GPU: fp32, tf32 or bf16 (where they can be); auto: tf32 for images")
       ->capture_default_str();
   command
-      ->add_option("--threads", circumstances.threads,
-                   "of the CPU (default: $OMP_NUM_THREADS, else all cores)")
+      ->add_option("--threads", environment.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)")
       ->transform(whole_number());
-  command->add_option("--data-dir", circumstances.data_dir, data::kDataDirHelp);
+  command->add_option("--data-dir", environment.data_dir, data::kDataDirHelp);
   command->callback([options, &context] {
     if (fs::exists(options->out) && !fs::is_directory(options->out)) {
       throw std::invalid_argument(fmt::format("--out is {}, which is a file; give the folder of the runs",
@@ -103,7 +102,7 @@ void add_paper(CLI::App& app, const Context& context) {
       throw std::invalid_argument(
           fmt::format("--html is for one table, figure or theorem, not for {}", options->name));
     }
-    if (auto& threads = options->circumstances.threads;
+    if (auto& threads = options->environment.threads;
         options->jobs > 1 && threads == 0 && std::getenv("OMP_NUM_THREADS") == nullptr) {
       threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / options->jobs);
     }

@@ -17,8 +17,8 @@
 #include "base/progress_line.h"
 #include "base/standard_streams.h"
 #include "bench/threads.h"
-#include "paper/jobs/kept.h"
-#include "paper/jobs/pace.h"
+#include "paper/jobs/cached_results.h"
+#include "paper/jobs/network_timing.h"
 #include "paper/jobs/results.h"
 #include "paper/jobs/runner.h"
 #include "paper/jobs/workers.h"
@@ -80,17 +80,17 @@ void show_plan(const std::vector<paper::Job>& jobs, int64_t at_once, paper::Scal
 
 /// The command that a worker runs: this one, alone.
 std::vector<std::string> worker_arguments(const PaperOptions& options) {
-  const auto& circumstances = options.circumstances;
+  const auto& environment = options.environment;
   std::vector<std::string> words{"paper", options.name, "--scale", options.scale, "--out", options.out};
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {name, value});
   };
   add("--only", options.only);
   add("--seeds", options.seeds > 0 ? std::to_string(options.seeds) : "");
-  add("--device", circumstances.device);
-  add("--precision", circumstances.precision);
-  add("--threads", circumstances.threads > 0 ? std::to_string(circumstances.threads) : "");
-  add("--data-dir", circumstances.data_dir);
+  add("--device", environment.device);
+  add("--precision", environment.precision);
+  add("--threads", environment.threads > 0 ? std::to_string(environment.threads) : "");
+  add("--data-dir", environment.data_dir);
   return words;
 }
 
@@ -107,7 +107,7 @@ std::vector<std::string> recorded_command(const PaperOptions& options, const Con
 /// Runs what is missing, and returns the names of runs that failed; throws Exit where a signal came.
 std::vector<std::string> run_missing(const std::vector<paper::Cell>& cells, int64_t seeds, paper::Scale scale,
                                      const PaperOptions& options, const Context& context) {
-  auto jobs = paper::make_plan(cells, seeds, scale, options.circumstances, options.out);
+  auto jobs = paper::make_plan(cells, seeds, scale, options.environment, options.out);
   paper::check_data(jobs);
   const PrintsAside aside;
   const base::InterruptGuard interrupts;  // no signal comes between us and the workers
@@ -159,8 +159,8 @@ paper::Results compute(const paper::Experiment& experiment, const std::vector<pa
 paper::Results show_kept(const paper::Experiment& experiment, const std::vector<paper::Cell>& cells,
                          paper::Scale scale, const PaperOptions& options) {
   paper::Results results{&experiment, scale, {}};
-  const auto kept = paper::read_kept(experiment, scale, options.out);
-  const auto file = base::printable(paper::kept_file(experiment, scale, options.out));
+  const auto kept = paper::read_cached_results(experiment, scale, options.out);
+  const auto file = base::printable(paper::cached_results_file(experiment, scale, options.out));
   if (!kept) base::say(fmt::format("{} is not there: nothing was kept; without --show it is computed", file));
   for (const auto& cell : cells) {
     const auto* found = kept ? kept->find(cell.row, cell.column) : nullptr;
@@ -176,8 +176,9 @@ paper::Results show_kept(const paper::Experiment& experiment, const std::vector<
 }
 
 void keep(const paper::Results& results, const PaperOptions& options) {
-  const auto file = base::printable(paper::kept_file(*results.experiment, results.scale, options.out));
-  if (paper::keep_results(results, options.out)) {
+  const auto file =
+      base::printable(paper::cached_results_file(*results.experiment, results.scale, options.out));
+  if (paper::cache_results(results, options.out)) {
     base::say("kept in " + file);
   } else {
     base::say(fmt::format("not kept in {}: --only took some of the cells alone", file));
@@ -203,10 +204,11 @@ void reproduce(const PaperOptions& options, const Context& context) {
   if (options.dry_run) {
     if (experiment.compute) {
       fmt::print("{} is computed directly: no runs, less than a minute on two cores, and then kept in {}\n",
-                 experiment.name, base::printable(paper::kept_file(experiment, scale, options.out)));
+                 experiment.name,
+                 base::printable(paper::cached_results_file(experiment, scale, options.out)));
     } else {
-      bench::set_threads(options.circumstances.threads);
-      auto jobs = paper::make_plan(cells, seeds, scale, options.circumstances, options.out);
+      bench::set_threads(options.environment.threads);
+      auto jobs = paper::make_plan(cells, seeds, scale, options.environment, options.out);
       paper::time_networks(jobs, scale, base::say);
       show_plan(jobs, options.jobs, scale);
       try {
@@ -217,7 +219,7 @@ void reproduce(const PaperOptions& options, const Context& context) {
     }
     return;
   }
-  bench::set_threads(options.circumstances.threads);
+  bench::set_threads(options.environment.threads);
   paper::Results results{&experiment, scale, {}};
   std::vector<std::string> failed;
   const bool computes = experiment.compute && !options.show;
@@ -228,7 +230,7 @@ void reproduce(const PaperOptions& options, const Context& context) {
   } else {
     if (!options.show) failed = run_missing(cells, seeds, scale, options, context);
     if (options.starter != 0) return fail_where(failed);
-    results = paper::collect_results(experiment, cells, seeds, scale, options.circumstances, options.out);
+    results = paper::collect_results(experiment, cells, seeds, scale, options.environment, options.out);
   }
   const auto verdict = paper::judge(results);
   fmt::print("{}", paper::format_results(results, verdict, options.format));

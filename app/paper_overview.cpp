@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/standard_streams.h"
-#include "paper/jobs/kept.h"
+#include "paper/jobs/cached_results.h"
 #include "paper/jobs/plan.h"
 #include "paper/publish/document.h"
 #include "paper/registry.h"
@@ -19,7 +19,7 @@ namespace {
 std::string kept_or_not(const paper::Experiment& experiment, paper::Scale scale,
                         const PaperOptions& options) {
   try {
-    return paper::read_kept(experiment, scale, options.out) ? "kept" : "–";
+    return paper::read_cached_results(experiment, scale, options.out) ? "kept" : "–";
   } catch (const std::exception&) {
     return "damaged";  // the command that shows it says how
   }
@@ -27,7 +27,7 @@ std::string kept_or_not(const paper::Experiment& experiment, paper::Scale scale,
 
 std::string runs_done(const paper::Experiment& experiment, paper::Scale scale, const PaperOptions& options) {
   if (experiment.compute) return kept_or_not(experiment, scale, options);
-  const auto jobs = paper::make_plan(experiment.cells, 1, scale, options.circumstances, options.out);
+  const auto jobs = paper::make_plan(experiment.cells, 1, scale, options.environment, options.out);
   int64_t done = 0;
   for (const auto& job : jobs) done += job.state == paper::Job::State::kDone ? 1 : 0;
   return fmt::format("{} of {}", done, jobs.size());

@@ -21,7 +21,7 @@ struct PaperOptions {
   bool dry_run = false;
   int64_t starter = 0;  ///< of a worker: the process that started it
   bool show = false;
-  paper::Circumstances circumstances;
+  paper::RunEnvironment environment;
 };
 
 /// All experiments, and what of them is there.

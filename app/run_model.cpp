@@ -7,9 +7,10 @@
 #include "base/printable.h"
 #include "base/standard_streams.h"
 #include "bench/threads.h"
-#include "runs/checkpoint_content.h"
-#include "runs/housekeeping.h"
+#include "runs/config.h"
+#include "train/checkpoint_content.h"
 #include "train/network.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::app {
 
@@ -20,14 +21,14 @@ void require_run(const std::filesystem::path& folder) {
       base::printable(folder)));
 }
 
-void require_same_config(const train::Checkpoints::Loaded& checkpoint, const train::Config& config,
+void require_same_config(const runs::Checkpoints::Loaded& checkpoint, const runs::Config& config,
                          const std::filesystem::path& folder) {
-  auto stored = train::config_from_toml(checkpoint.config, checkpoint.path.string());
-  stored.resolve();
-  train::adopt_housekeeping(stored, config);
+  auto stored = runs::config_from_toml(checkpoint.config, checkpoint.path.string());
+  train::resolve(stored);
+  runs::copy_result_neutral_options(stored, config);
   stored.epochs = config.epochs;
   stored.patience = config.patience;
-  const auto different = train::differences(stored, config);
+  const auto different = runs::differences(stored, config);
   if (different.empty()) return;
   throw std::runtime_error(fmt::format(
       "{} was written with another config; these differ from {}: {}; take back what was changed, or move the "
@@ -38,13 +39,13 @@ void require_same_config(const train::Checkpoints::Loaded& checkpoint, const tra
 namespace {
 
 /// Throws where the checkpoint is not of the run in the folder.
-void require_own_checkpoint(const train::Checkpoints::Loaded& checkpoint, const train::Config& stored,
+void require_own_checkpoint(const runs::Checkpoints::Loaded& checkpoint, const runs::Config& stored,
                             const std::filesystem::path& folder) {
   const auto file = folder / "config.toml";
-  train::Config here;
+  runs::Config here;
   try {
-    here = train::config_from_toml(base::read_file(file), file.string());
-    here.resolve();
+    here = runs::config_from_toml(base::read_file(file), file.string());
+    train::resolve(here);
   } catch (const std::exception& error) {
     base::say(error.what());  // the checkpoint has its config with it
     return;
@@ -62,7 +63,7 @@ void require_own_checkpoint(const train::Checkpoints::Loaded& checkpoint, const 
 OpenRun open_run(const std::filesystem::path& folder, bool last) {
   require_run(folder);
   std::string complaint;
-  const train::Checkpoints checkpoints(folder);
+  const runs::Checkpoints checkpoints(folder);
   auto loaded = last ? checkpoints.newest(complaint, train::check_network)
                      : checkpoints.best(complaint, train::check_network);
   if (!complaint.empty()) base::say(complaint);
@@ -71,20 +72,20 @@ OpenRun open_run(const std::filesystem::path& folder, bool last) {
         fmt::format("{} has no checkpoint that can be read, so its network is not there; `stiefel report` "
                     "shows what its metrics say",
                     base::printable(folder)));
-  auto config = train::config_from_toml(loaded->config, loaded->path.string());
-  config.resolve();
+  auto config = runs::config_from_toml(loaded->config, loaded->path.string());
+  train::resolve(config);
   require_own_checkpoint(*loaded, config, folder);
   return {config, std::move(*loaded)};
 }
 
 std::shared_ptr<models::Network> build_network(const OpenRun& run) {
   auto model = train::make_network(run.config);
-  train::restore(run.checkpoint, *model, nullptr);
+  runs::restore(run.checkpoint, *model, nullptr);
   model->eval();
   return model;
 }
 
-void set_threads(int64_t chosen, const train::Config& config) {
+void set_threads(int64_t chosen, const runs::Config& config) {
   const auto most = bench::most_threads();
   if (chosen == 0 && config.threads > most) {
     base::say(fmt::format("the run's {} threads are more than this machine takes: {} are used",

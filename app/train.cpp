@@ -18,11 +18,12 @@
 #include "data/places.h"
 #include "number_options.h"
 #include "run_model.h"
-#include "runs/checkpoint_content.h"
 #include "runs/run_facts.h"
-#include "runs/unused_folder.h"
+#include "runs/run_folder.h"
+#include "train/checkpoint_content.h"
 #include "train/display.h"
 #include "train/network.h"
+#include "train/resolve_config.h"
 #include "train/trainer.h"
 
 namespace stiefel::app {
@@ -42,7 +43,7 @@ bool claim(const fs::path& folder) {
         fmt::format("{} holds a run already; choose another --out, or go on with: stiefel resume {}",
                     base::printable(folder), base::shell_word(folder)));
   }
-  if (fs::exists(folder) && !train::is_unused(folder)) {
+  if (fs::exists(folder) && !runs::is_unused(folder)) {
     throw std::runtime_error(fmt::format("{} is not empty; choose another --out", base::printable(folder)));
   }
   std::error_code error;
@@ -68,7 +69,7 @@ bool has_metrics(const fs::path& folder) {
   return fs::file_size(folder / "metrics.jsonl", none) > 0 && !none;
 }
 
-void describe(train::Trainer& trainer, const train::Config& config, const fs::path& folder) {
+void describe(train::Trainer& trainer, const runs::Config& config, const fs::path& folder) {
   int64_t values = 0;
   for (const auto& weight : trainer.split().manifold) values += weight.numel();
   fmt::print("{} on {} with {}: {} parameters, {} in {} orthonormal matrices; into {}\n", config.model,
@@ -129,13 +130,13 @@ void add_resume(CLI::App& app, const Context& context) {
     const fs::path folder = *run;
     require_run(folder);
     auto config =
-        train::config_from_toml(base::read_file(folder / "config.toml"), (folder / "config.toml").string());
-    config.resolve();
+        runs::config_from_toml(base::read_file(folder / "config.toml"), (folder / "config.toml").string());
+    train::resolve(config);
     const auto lock = take(folder);
-    const auto status = train::status_of(folder);
+    const auto status = runs::status_of(folder);
     const bool finished = status == "finished";
     std::string complaint;
-    const auto loaded = train::Checkpoints(folder).newest(complaint, train::check_content);
+    const auto loaded = runs::Checkpoints(folder).newest(complaint, train::check_content);
     if (!complaint.empty()) base::say(complaint);
     // A run that was killed may have recorded epochs before its first checkpoint. Any other has had one:
     // without it the record is all that is left, and is not overwritten.
@@ -147,15 +148,15 @@ void add_resume(CLI::App& app, const Context& context) {
     }
     if (loaded) {
       require_same_config(*loaded, config, folder);
-      if (finished && loaded->progress.has_stalled(config.patience)) {
+      if (finished && loaded->state.has_stalled(config.patience)) {
         fmt::print(
             "{} is finished: it stopped early, epoch {} was its best; raise patience in its config.toml to "
             "go on\n",
-            base::printable(folder), loaded->progress.best_epoch);
+            base::printable(folder), loaded->state.best_epoch);
         return;
       }
-      if (finished && loaded->progress.epoch >= config.epochs) {
-        fmt::print("{} is finished: {} of {} epochs\n", base::printable(folder), loaded->progress.epoch,
+      if (finished && loaded->state.epoch >= config.epochs) {
+        fmt::print("{} is finished: {} of {} epochs\n", base::printable(folder), loaded->state.epoch,
                    config.epochs);
         return;
       }
@@ -166,7 +167,7 @@ void add_resume(CLI::App& app, const Context& context) {
     if (loaded) {
       trainer.resume(*loaded);
       fmt::print("going on from {}: epoch {}, step {}\n", base::printable(loaded->path.filename()),
-                 loaded->progress.epoch + 1, loaded->progress.step);
+                 loaded->state.epoch + 1, loaded->state.step);
     } else {
       fmt::print("no checkpoint was written yet: starting from the beginning{}\n",
                  has_metrics(folder) ? "; the epochs in metrics.jsonl are trained again" : "");

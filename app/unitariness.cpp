@@ -10,6 +10,7 @@
 #include "data/places.h"
 #include "number_options.h"
 #include "paper/unitariness.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::app {
 
@@ -18,11 +19,11 @@ void add_unitariness(CLI::App& app) {
       "unitariness",
       "how unitary a uRNN's matrix stays under s = 0 … 4 rounds and the closed form: the paper's Table 5");
   struct Options {
-    train::Config config;
-    int64_t iterations = train::kUnitarinessIterations;
-    double lr = train::kUnitarinessRestRate;
-    double lr_manifold = train::kUnitarinessRate;
-    double momentum = train::kUnitarinessMomentum;
+    runs::Config config;
+    int64_t iterations = paper::kUnitarinessIterations;
+    double lr = paper::kUnitarinessRestRate;
+    double lr_manifold = paper::kUnitarinessRate;
+    double momentum = paper::kUnitarinessMomentum;
   };
   const auto options = std::make_shared<Options>();
   auto& config = options->config;
@@ -63,11 +64,11 @@ void add_unitariness(CLI::App& app) {
     run.lr = options->lr;
     run.lr_manifold = options->lr_manifold;
     run.momentum = options->momentum;
-    run.resolve();
+    train::resolve(run);
     bench::set_threads(run.threads);
-    auto cells = train::unitariness_cells();
+    auto cells = paper::unitariness_cells();
     base::ProgressLine progress;
-    train::measure_unitariness(run, options->iterations, cells,
+    paper::measure_unitariness(run, options->iterations, cells,
                                [&](const std::string& what) { progress.now(what); });
     progress.done();
     fmt::print("{} on {}, {} iterations, batch {}, rate {} on the manifold, momentum {}\n\n", run.model,

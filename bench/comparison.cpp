@@ -9,6 +9,7 @@
 
 #include "start.h"
 #include "train/message.h"
+#include "train/resolve_config.h"
 #include "train/step_graph.h"
 #include "train/trainer.h"
 
@@ -130,7 +131,7 @@ class Lane {
   std::vector<double> replayed_;
 };
 
-void time_training(const Contender& contender, const train::Config& base, int64_t steps, Row& row) {
+void time_training(const Contender& contender, const runs::Config& base, int64_t steps, Row& row) {
   auto config = base;
   contender.configure(config);
   // What only some of the methods have.
@@ -139,7 +140,7 @@ void time_training(const Contender& contender, const train::Config& base, int64_
     row.lacks += row.lacks.empty() ? "bf16" : ", bf16";
     return;
   }
-  config.resolve();
+  train::resolve(config);
   train::Trainer trainer(config, {}, {});
   trainer.time_steps(trainer.warm_up_steps());
   summarise(trainer.time_steps(steps), row);
@@ -220,7 +221,7 @@ std::vector<Row> compare_steps(const std::vector<Contender>& contenders, const S
   return rows;
 }
 
-std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const train::Config& base,
+std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const runs::Config& base,
                                 int64_t steps, const std::function<void(const std::string&)>& progress) {
   std::vector<Row> rows;
   for (const auto& contender : contenders) rows.push_back(row_of(contender));

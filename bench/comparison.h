@@ -52,7 +52,7 @@ std::vector<Row> compare_steps(const std::vector<Contender>& contenders, const S
 
 /// The same for whole training steps, `steps` of them after those to warm up, one contender after the other.
 /// On a GPU they are replays of the trainer's graph, where it has one. What fails is a row too.
-std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const train::Config& base,
+std::vector<Row> compare_epochs(const std::vector<Contender>& contenders, const runs::Config& base,
                                 int64_t steps, const std::function<void(const std::string&)>& progress);
 
 /// The rows without what was only measured for the ratios' sake.

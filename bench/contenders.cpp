@@ -16,7 +16,7 @@ namespace stiefel::bench {
 
 namespace {
 
-using train::Config;
+using runs::Config;
 
 const char* const kNoMomentum = "momentum";
 const char* const kNoRepair = "repair of drift";

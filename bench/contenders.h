@@ -31,7 +31,7 @@ struct Contender {
   bool by_default;         ///< whether it runs unless `--methods` says otherwise
 
   std::function<std::unique_ptr<Run>(const Subject&, const at::Device&)> begin;  ///< for the step alone
-  std::function<void(train::Config&)> configure;                                 ///< for whole training steps
+  std::function<void(runs::Config&)> configure;                                  ///< for whole training steps
 };
 
 const std::vector<Contender>& contenders();

@@ -18,6 +18,7 @@
 #include "base/numbers.h"
 #include "bench/threads.h"
 #include "models/classifier.h"
+#include "train/resolve_config.h"
 #include "train/trainer.h"
 
 namespace {
@@ -52,14 +53,14 @@ void write_data(const fs::path& folder) {
 
 /// Seconds a step of the trainer, without evaluation and files.
 double trainer_seconds(const fs::path& folder, const std::string& optim) {
-  stiefel::train::Config config;
+  stiefel::runs::Config config;
   config.data = "cifar10";
   config.data_dir = folder.string();
   config.model = "vgg-13";
   config.optim = optim;
   config.device = "cpu";
   config.epochs = 1;
-  config.resolve();
+  train::resolve(config);
   const auto out = folder / "run";
   fs::remove_all(out);
   fs::create_directories(out);

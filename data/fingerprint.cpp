@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "data/dataset.h"
+
 namespace stiefel::data {
 
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset.h"
-
 namespace stiefel::data {
+
+struct Dataset;
 
 /// What tells one data set from another: how many images its parts have, and the CRC-32 of their pixels and
 /// of their labels.

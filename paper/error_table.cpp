@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "paper/jobs/readings.h"
+#include "paper/jobs/cell_values.h"
 #include "recipes.h"
 
 namespace stiefel::paper {

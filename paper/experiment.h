@@ -22,7 +22,7 @@ struct Printed {
 
 /// A measurement in place of a training run: how unitary one form of the iteration keeps K.
 struct UnitarinessPart {
-  train::CayleyForm form = train::CayleyForm::kPrinted;
+  CayleyForm form = CayleyForm::kPrinted;
   int64_t rounds = 2;
   bool closed = false;
   int64_t iterations = 100;
@@ -31,12 +31,12 @@ struct UnitarinessPart {
 /// What is run, at full scale and for any seed. The config is not resolved: what follows from its epochs must
 /// follow from a shorter run's as well. Cells with the same recipe share a run.
 struct Recipe {
-  train::Config config;
+  runs::Config config;
   std::optional<UnitarinessPart> unitariness;
 };
 
 /// What a cell takes from a finished run.
-using Reading = double (*)(const RunRecord&);
+using CellValue = double (*)(const RunRecord&);
 
 /// How its numbers are written.
 enum class Style {
@@ -52,7 +52,7 @@ struct Cell {
   std::string column;
   Style style = Style::kPercent;
   std::optional<Recipe> recipe;  ///< nothing where the experiment computes its cells itself
-  Reading read = nullptr;
+  CellValue read = nullptr;
   std::vector<Printed> printed;  ///< the cell's own table first
 };
 
@@ -60,8 +60,8 @@ struct Cell {
 struct Measured {
   int64_t seed = 1;
   double value = 0;
-  nlohmann::json origin;                     ///< see provenance()
-  std::vector<train::EpochMetrics> history;  ///< for the curves
+  nlohmann::json origin;                    ///< see provenance()
+  std::vector<runs::EpochMetrics> history;  ///< for the curves
 };
 
 struct CellResult {
@@ -131,7 +131,7 @@ struct Experiment {
   /// Whether the claim holds, of results at full or short scale. May be empty.
   std::function<Verdict(const Results&)> judge;
 
-  /// Fills the chosen cells without any run: theorems. `progress` hears what is being done.
+  /// Fills the chosen cells without any run: theorems. `progress` is called with what is being done.
   std::function<void(Results&, int64_t seeds, const std::function<void(const std::string&)>& progress)>
       compute;
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/statistics.h"
-#include "paper/jobs/readings.h"
+#include "paper/jobs/cell_values.h"
 #include "recipes.h"
 
 namespace stiefel::paper {

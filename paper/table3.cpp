@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "declarations.h"
-#include "paper/jobs/readings.h"
+#include "paper/jobs/cell_values.h"
 #include "recipes.h"
 
 namespace stiefel::paper {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "declarations.h"
-#include "paper/jobs/readings.h"
+#include "paper/jobs/cell_values.h"
 #include "recipes.h"
 
 namespace stiefel::paper {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "declarations.h"
-#include "paper/jobs/readings.h"
+#include "paper/jobs/cell_values.h"
 #include "recipes.h"
 
 namespace stiefel::paper {
@@ -18,17 +18,17 @@ struct PrintedSize {
 const PrintedSize kTable5[] = {{116, {3.231e-3, 2.852e-4, 7.384e-6, 7.353e-6, 7.338e-6, 8.273e-5}},
                                {512, {6.787e-3, 5.557e-4, 2.562e-5, 2.547e-5, 2.544e-5, 3.845e-5}}};
 
-Recipe recipe_of(int64_t units, const train::UnitarinessCell& cell) {
+Recipe recipe_of(int64_t units, const UnitarinessCell& cell) {
   Recipe recipe;
   auto& config = recipe.config;
   config.task = "pixel";
   config.data = "mnist";
   config.model = fmt::format("urnn-{}", units);
   config.optim = "cayley-sgd";
-  config.momentum = train::kUnitarinessMomentum;
-  config.lr = train::kUnitarinessRestRate;
-  config.lr_manifold = train::kUnitarinessRate;
-  recipe.unitariness = UnitarinessPart{cell.form, cell.rounds, cell.closed, train::kUnitarinessIterations};
+  config.momentum = kUnitarinessMomentum;
+  config.lr = kUnitarinessRestRate;
+  config.lr_manifold = kUnitarinessRate;
+  recipe.unitariness = UnitarinessPart{cell.form, cell.rounds, cell.closed, kUnitarinessIterations};
   return recipe;
 }
 
@@ -51,8 +51,8 @@ Experiment table5() {
       "SGD at 2e-4 with momentum 0.9, RMSprop at 1e-3 for the rest, 430 iterations, float.";
   table.subject = "hidden size, form";
   for (const auto& row : kTable5) {
-    for (const auto& cell : train::unitariness_cells()) {
-      table.cells.push_back({fmt::format("{}-{}", row.units, train::short_name(cell.form)),
+    for (const auto& cell : unitariness_cells()) {
+      table.cells.push_back({fmt::format("{}-{}", row.units, short_name(cell.form)),
                              cell.closed ? std::string("closed") : fmt::format("s={}", cell.rounds),
                              Style::kSmall,
                              recipe_of(row.units, cell),
@@ -62,7 +62,7 @@ Experiment table5() {
   }
   table.alike = [](const Cell& cell) {
     const auto& part = *cell.recipe->unitariness;
-    return part.form == train::CayleyForm::kPrinted && (part.closed || part.rounds == 2);
+    return part.form == CayleyForm::kPrinted && (part.closed || part.rounds == 2);
   };
   table.judge = [](const Results& results) -> Verdict {
     for (const std::string size : {"116", "512"}) {

@@ -115,7 +115,7 @@ Experiment theorem2() {
   theorem.lessened = "fewer iterations t than at full scale";
   theorem.cells = {{"A=0.05", "slope", Style::kSlope, {}, nullptr, {{-0.5, ""}}},
                    {"A=0.2", "slope", Style::kSlope, {}, nullptr, {{-0.5, ""}}}};
-  theorem.compute = [](Results& results, int64_t seeds, const Progress& progress) {
+  theorem.compute = [](Results& results, int64_t seeds, const ProgressFunction& progress) {
     if (seeds < 4) {
       throw std::invalid_argument(
           fmt::format("--seeds is {}; theorem2 needs at least 4, two in each half", seeds));

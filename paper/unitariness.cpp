@@ -12,24 +12,14 @@
 
 #include "base/stopwatch.h"
 #include "data/seeds.h"
+#include "dense_generator.h"
 #include "train/device.h"
 #include "train/network.h"
 #include "train/tasks/task.h"
 
-namespace stiefel::train {
+namespace stiefel::paper {
 
 namespace {
-
-/// W = Ŵ − Ŵᴴ with Ŵ = MXᴴ − ½X(XᴴMXᴴ), dense.
-at::Tensor generator_of(const at::Tensor& x, const at::Tensor& m) {
-  const auto xh = x.mH();
-  const auto half = at::mm(m, xh) - 0.5 * at::mm(x, at::mm(xh, at::mm(m, xh)));
-  return half - half.mH();
-}
-
-double frobenius(const at::Tensor& w) {
-  return at::linalg_vector_norm(at::view_as_real(w.resolve_conj()), 2).item<double>();
-}
 
 /// One step of Algorithm 1 on a square K with the start that the released code has, dense:
 ///     M ← βM − G,  α = min(l, 2q/(‖W‖_F + ε)),  Y⁰ = X + αM,  Yⁱ = X + (α/2)W(X + Yⁱ⁻¹),  X ← Yˢ,  M ← WX.
@@ -37,7 +27,7 @@ double frobenius(const at::Tensor& w) {
 double released_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double rate, double beta,
                       int64_t rounds) {
   m = beta * m - g;
-  const auto w = generator_of(x, m);
+  const auto w = dense_generator(x, m);
   const double norm = frobenius(w);
   const double alpha = std::min(rate, 1 / (norm + 1e-8));
   auto y = x + alpha * m;
@@ -50,7 +40,7 @@ double released_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double 
 /// The unitary matrix under one cell's method.
 class Mover {
  public:
-  Mover(const UnitarinessCell& cell, const at::Tensor& k, const Config& config)
+  Mover(const UnitarinessCell& cell, const at::Tensor& k, const runs::Config& config)
       : cell_(cell),
         k_(k),
         rate_(*config.lr_manifold),
@@ -62,7 +52,7 @@ class Mover {
     }
     if (cell.form == CayleyForm::kPrinted && cell.closed) {
       // Y = (I − (l/2)W)⁻¹(I + (l/2)W)X, solved for the point and not for the way to it, so that the whole of
-      // the point is rounded anew each time.
+      // the point is rounded again each time.
       using Closed = RetractionSGD<CayleyClosed>;
       optimizer_ = std::make_unique<Closed>(weights, Closed::Options(rate_).momentum(beta_));
       return;
@@ -140,15 +130,15 @@ std::vector<UnitarinessCell> unitariness_cells() {
   return cells;
 }
 
-void measure_unitariness(const Config& config, int64_t iterations, std::vector<UnitarinessCell>& cells,
+void measure_unitariness(const runs::Config& config, int64_t iterations, std::vector<UnitarinessCell>& cells,
                          const std::function<void(const std::string&)>& progress) {
-  const auto device = choose_device(config.device);
-  const auto task = make_task(config, device);
+  const auto device = train::choose_device(config.device);
+  const auto task = train::make_task(config, device);
   for (auto& cell : cells) {
     const auto name = cell.closed ? std::string("closed form") : fmt::format("s = {}", cell.rounds);
     const base::Stopwatch stopwatch;
     torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
-    const auto network = make_network(config);
+    const auto network = train::make_network(config);
     network->to(device);
     const auto split = network->split();
     const auto& k = split.manifold.at(0);
@@ -173,4 +163,4 @@ void measure_unitariness(const Config& config, int64_t iterations, std::vector<U
   }
 }
 
-}  // namespace stiefel::train
+}  // namespace stiefel::paper

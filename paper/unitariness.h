@@ -7,14 +7,14 @@
 #include "runs/config.h"
 
 /// How unitary the hidden-to-hidden matrix stays under the iterative Cayley transform: the paper's Table 5.
-namespace stiefel::train {
+namespace stiefel::paper {
 
 /// How the iteration is carried out.
 enum class CayleyForm {
   kPrinted,  ///< Algorithm 1 as printed: Y⁰ = X + αWX; in closed form solved for Y as a whole
   kReleased,  ///< the same but Y⁰ = X + αM with the momentum before its projection, as the released code has
               ///< it
-  kPolished,  ///< the library's default, which takes off what the iteration leaves
+  kPolished,  ///< the library's default, which removes the error that the iteration leaves
 };
 
 std::string to_string(CayleyForm form);
@@ -44,12 +44,12 @@ struct UnitarinessCell {
 
 /// Trains config's recurrent network with Cayley SGD for `iterations` steps once for each cell, from the same
 /// start and on the same batches, and fills in what the cells showed. K moves at config.lr_manifold with
-/// config.momentum, the rest by RMSprop at config.lr. `progress` hears what is being done.
-void measure_unitariness(const Config& config, int64_t iterations, std::vector<UnitarinessCell>& cells,
+/// config.momentum, the rest by RMSprop at config.lr. `progress` is called with what is being done.
+void measure_unitariness(const runs::Config& config, int64_t iterations, std::vector<UnitarinessCell>& cells,
                          const std::function<void(const std::string&)>& progress);
 
 /// s = 0 … 4 and the closed form, in each form of the iteration (the released start has no closed form; the
 /// polished one solves for the increment alone).
 std::vector<UnitarinessCell> unitariness_cells();
 
-}  // namespace stiefel::train
+}  // namespace stiefel::paper

@@ -64,14 +64,14 @@ std::string chart_data(const Content& content) {
   Json runs = Json::array();
   for (size_t i = 0; i < content.runs.size(); ++i) {
     Json run = {{"name", content.labels[i]}, {"columns", Json::object()}};
-    for (const auto& metric : metrics()) {
+    for (const auto& metric : runs::metric_columns()) {
       Json column = Json::array();
       bool any = false;
       for (const auto& epoch : content.runs[i].epochs) {
-        column.push_back(epoch.*metric.value);  // what is not finite becomes null
-        any = any || std::isfinite(epoch.*metric.value);
+        column.push_back(metric.value(epoch));  // what is not finite becomes null
+        any = any || std::isfinite(metric.value(epoch));
       }
-      if (any) run["columns"][metric.key] = std::move(column);
+      if (any) run["columns"][metric.name] = std::move(column);
     }
     runs.push_back(std::move(run));
   }

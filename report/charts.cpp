@@ -8,10 +8,10 @@ namespace stiefel::report {
 
 namespace {
 
-bool has(const std::vector<RunFolder>& runs, double Epoch::*value) {
+bool has(const std::vector<RunFolder>& runs, Metric value) {
   return std::any_of(runs.begin(), runs.end(), [&](const auto& run) {
     return std::any_of(run.epochs.begin(), run.epochs.end(),
-                       [&](const auto& epoch) { return std::isfinite(epoch.*value); });
+                       [&](const auto& epoch) { return std::isfinite(value(epoch)); });
   });
 }
 
@@ -22,7 +22,7 @@ bool spans_decades(const std::vector<RunFolder>& runs, const std::vector<Line>& 
   for (const auto& run : runs) {
     for (const auto& epoch : run.epochs) {
       for (const auto& line : lines) {
-        const double value = epoch.*line.value;
+        const double value = line.value(epoch);
         if (!(value > 0)) continue;
         least = std::min(least, value);
         greatest = std::max(greatest, value);
@@ -42,31 +42,32 @@ std::vector<Chart> charts_of(const std::vector<RunFolder>& runs) {
        "loss",
        false,
        false,
-       {{"test_loss", "test", false, &Epoch::test_loss}, {"train_loss", "train", true, &Epoch::train_loss}}},
+       {{"test_loss", "test", false, metric<&Epoch::test_loss>},
+        {"train_loss", "train", true, metric<&Epoch::train_loss>}}},
       {"error",
        "Error",
        "per cent",
        "percent",
        false,
        false,
-       {{"test_error", "test", false, &Epoch::test_error},
-        {"train_error", "train", true, &Epoch::train_error}}},
+       {{"test_error", "test", false, metric<&Epoch::test_error>},
+        {"train_error", "train", true, metric<&Epoch::train_error>}}},
       {"defect",
        "Orthonormality defect",
        "‖XᵀX − I‖",
        "small",
        true,
        false,
-       {{"defect_max", "largest", false, &Epoch::defect_max},
-        {"defect_mean", "mean", true, &Epoch::defect_mean}}},
+       {{"defect_max", "largest", false, metric<&Epoch::defect_max>},
+        {"defect_mean", "mean", true, metric<&Epoch::defect_mean>}}},
       {"rates",
        "Learning rates",
        "",
        "loss",
        true,
        true,
-       {{"rate_manifold", "orthonormal weights", false, &Epoch::rate_manifold},
-        {"rate_euclidean", "the rest", true, &Epoch::rate_euclidean}}},
+       {{"rate_manifold", "orthonormal weights", false, metric<&Epoch::rate_manifold>},
+        {"rate_euclidean", "the rest", true, metric<&Epoch::rate_euclidean>}}},
   };
   for (auto& chart : charts) {
     auto& lines = chart.lines;

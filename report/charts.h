@@ -12,7 +12,7 @@ struct Line {
   std::string key;    // in metrics.jsonl
   std::string label;  // in the legend
   bool dashed;
-  double Epoch::*value;
+  Metric value;
 };
 
 /// One chart: what is drawn, how it is called, whether its axis starts logarithmic.

@@ -6,43 +6,22 @@
 #include <utility>
 #include <vector>
 
+#include "runs/metrics.h"
+
 namespace stiefel::report {
 
 /// What a file does not say. A loss that is not finite is written as null, so it reads as missing too.
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMissing = runs::EpochMetrics::kMissing;
 
-/// One line of metrics.jsonl. Errors are in per cent; `seconds` is the training time so far.
-struct Epoch {
-  double epoch = kMissing;
-  double step = kMissing;
-  double train_loss = kMissing;
-  double train_error = kMissing;
-  double validation_error = kMissing;  // where images were set aside for it
-  double test_loss = kMissing;
-  double test_error = kMissing;
-  double rate_manifold = kMissing;
-  double rate_euclidean = kMissing;
-  double seconds = kMissing;
-  double epoch_seconds = kMissing;
-  double images_per_second = kMissing;
-  double defect_max = kMissing;
-  double defect_mean = kMissing;
-  double skipped_steps = kMissing;
-};
-
-/// A column of metrics.jsonl: its key and where it is kept.
-struct Metric {
-  const char* key;
-  double Epoch::*value;
-};
-
-/// All columns, in the order of `Epoch`.
-const std::vector<Metric>& metrics();
+/// One line of metrics.jsonl.
+using Epoch = runs::EpochMetrics;
+using runs::metric;
+using runs::Metric;
 
 using Pair = std::pair<std::string, std::string>;
 
-/// A run as the trainer left it on the disk: run.json, config.toml and metrics.jsonl. Text that is missing is
-/// empty, a missing number is kMissing.
+/// A run as the page shows it: what runs::read_run found in its folder, as text and numbers. Text that is
+/// missing is empty, a missing number is kMissing.
 struct RunFolder {
   std::filesystem::path folder;
 
@@ -73,8 +52,7 @@ struct RunFolder {
 };
 
 /// Reads a run folder. Throws std::runtime_error naming the file, the line and the remedy where the folder is
-/// missing or not a run's, where a file is damaged, and where no epoch is finished yet. A last line of
-/// metrics.jsonl that was cut short (a crash while it was written) is left out and noted in `warnings`.
+/// missing or not a run's, where a file is damaged, and where no epoch is finished yet.
 RunFolder read_run_folder(const std::filesystem::path& folder);
 
 }  // namespace stiefel::report

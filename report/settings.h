@@ -7,10 +7,6 @@
 
 namespace stiefel::report {
 
-/// The `key=value` lines of a resolved config in CLI11's format: comments dropped, quotes taken off, a key
-/// under a [section] named section.key.
-std::vector<Pair> parse_settings(const std::string& text);
-
 /// A key and its value in each run; "" in `values` with false in `present` where a run does not have the key.
 struct Setting {
   std::string key;

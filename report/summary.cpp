@@ -10,10 +10,10 @@ namespace stiefel::report {
 
 namespace {
 
-std::vector<double> present(const RunFolder& run, double Epoch::*value) {
+std::vector<double> present(const RunFolder& run, Metric value) {
   std::vector<double> values;
   for (const auto& epoch : run.epochs) {
-    if (std::isfinite(epoch.*value)) values.push_back(epoch.*value);
+    if (std::isfinite(value(epoch))) values.push_back(value(epoch));
   }
   return values;
 }
@@ -32,26 +32,28 @@ Summary summarise(const RunFolder& run) {
   Summary summary;
   if (run.epochs.empty()) return summary;
   const Epoch& last = run.epochs.back();
-  summary.epochs = last.epoch;
+  summary.epochs = static_cast<double>(last.epoch);
   // As the trainer chooses its best checkpoint: the first epoch with the lowest error.
-  summary.validation_decides = !present(run, &Epoch::validation_error).empty();
-  const auto deciding = summary.validation_decides ? &Epoch::validation_error : &Epoch::test_error;
+  summary.validation_decides = !present(run, metric<&Epoch::validation_error>).empty();
+  const auto deciding =
+      summary.validation_decides ? metric<&Epoch::validation_error> : metric<&Epoch::test_error>;
   double least = std::numeric_limits<double>::infinity();
   for (const auto& epoch : run.epochs) {
-    if (!(epoch.*deciding < least)) continue;
-    least = epoch.*deciding;
+    if (!(deciding(epoch) < least)) continue;
+    least = deciding(epoch);
     summary.best_test_error = epoch.test_error;
-    summary.best_epoch = epoch.epoch;
+    summary.best_epoch = static_cast<double>(epoch.epoch);
   }
   // The last epoch's own, even where it is missing: an earlier value would hide that the run diverged.
   summary.last_test_error = last.test_error;
   summary.last_train_loss = last.train_loss;
-  summary.epoch_seconds = median_or_missing(present(run, &Epoch::epoch_seconds));
-  if (std::isnan(summary.epoch_seconds) && last.epoch > 0) summary.epoch_seconds = last.seconds / last.epoch;
+  summary.epoch_seconds = median_or_missing(present(run, metric<&Epoch::epoch_seconds>));
+  if (std::isnan(summary.epoch_seconds) && last.epoch > 0)
+    summary.epoch_seconds = last.seconds / summary.epochs;
   summary.total_seconds = std::isnan(run.seconds) ? last.seconds : run.seconds;
-  summary.images_per_second = median_or_missing(present(run, &Epoch::images_per_second));
-  summary.defect_max = greatest(present(run, &Epoch::defect_max));
-  summary.skipped_steps = greatest(present(run, &Epoch::skipped_steps));
+  summary.images_per_second = median_or_missing(present(run, metric<&Epoch::images_per_second>));
+  summary.defect_max = greatest(present(run, metric<&Epoch::defect_max>));
+  summary.skipped_steps = greatest(present(run, metric<&Epoch::skipped_steps>));
   return summary;
 }
 

@@ -113,7 +113,7 @@ class Axis {
   double low_ = 0, high_ = 1;
 };
 
-double Epoch::*across_of(bool seconds) { return seconds ? &Epoch::seconds : &Epoch::epoch; }
+Metric across_of(bool seconds) { return seconds ? metric<&Epoch::seconds> : metric<&Epoch::epoch>; }
 
 std::string grid(const Axis& x, const Axis& y, bool seconds) {
   std::string out = "<g class=\"grid\">";
@@ -134,7 +134,7 @@ std::string grid(const Axis& x, const Axis& y, bool seconds) {
 /// Where an epoch begins on the axis; its values are drawn where it ends.
 double start_of(const RunFolder& run, size_t i, bool seconds) {
   const auto& epoch = run.epochs[i];
-  if (!seconds) return epoch.epoch - 1;
+  if (!seconds) return static_cast<double>(epoch.epoch - 1);
   if (i > 0 && std::isfinite(run.epochs[i - 1].seconds)) return run.epochs[i - 1].seconds;
   return std::isfinite(epoch.epoch_seconds) ? std::max(0.0, epoch.seconds - epoch.epoch_seconds) : 0;
 }
@@ -143,17 +143,17 @@ double start_of(const RunFolder& run, size_t i, bool seconds) {
 /// epoch that it was used in.
 std::string line_path(const RunFolder& run, const Line& line, bool seconds, const Axis& x, const Axis& y,
                       bool steps, std::string& marks, size_t number) {
-  double Epoch::*const across = across_of(seconds);
+  const Metric across = across_of(seconds);
   std::string path;
   bool pen_down = false;
   const size_t every = std::max<size_t>(1, run.epochs.size() / kMarksPerLine);
   for (size_t i = 0; i < run.epochs.size(); ++i) {
-    const double value = run.epochs[i].*line.value;
-    if (!y.shows(value) || !std::isfinite(run.epochs[i].*across)) {
+    const double value = line.value(run.epochs[i]);
+    if (!y.shows(value) || !std::isfinite(across(run.epochs[i]))) {
       pen_down = false;
       continue;
     }
-    const double px = x(run.epochs[i].*across), py = y(value);
+    const double px = x(across(run.epochs[i])), py = y(value);
     if (steps) {
       path += (pen_down ? "V" + place(py) : "M" + place(x(start_of(run, i, seconds))) + " " + place(py)) +
               "H" + place(px);
@@ -185,15 +185,15 @@ std::string svg_mark(size_t run, double x, double y) {
 
 std::string svg_chart(const Chart& chart, const std::vector<RunFolder>& runs,
                       const std::vector<std::string>& labels, bool seconds) {
-  double Epoch::*const across = across_of(seconds);
+  const Metric across = across_of(seconds);
   Axis x(kLeft, kWidth - kRight, false);
   Axis y(kHeight - kBottom, kTop, chart.log);
   for (const auto& run : runs) {
     // From the beginning of training, so that all charts of a page have the same axis.
     if (!run.epochs.empty()) x.include(start_of(run, 0, seconds));
     for (const auto& epoch : run.epochs) {
-      x.include(epoch.*across);
-      for (const auto& line : chart.lines) y.include(epoch.*line.value);
+      x.include(across(epoch));
+      for (const auto& line : chart.lines) y.include(line.value(epoch));
     }
   }
   x.settle(0.015);

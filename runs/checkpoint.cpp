@@ -16,9 +16,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
-#include "models/network.h"
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 namespace fs = std::filesystem;
 
@@ -43,7 +42,7 @@ nlohmann::json to_json(const data::Fingerprint::Part& part) {
   return {{"images", part.images}, {"pixels", part.pixels}, {"labels", part.labels}};
 }
 
-nlohmann::json to_json(const Progress& p) {
+nlohmann::json to_json(const RunState& p) {
   nlohmann::json json{{"epoch", p.epoch},       {"step", p.step},   {"total_steps", p.total_steps},
                       {"loss_sum", p.loss_sum}, {"wrong", p.wrong}, {"epoch_seconds", p.epoch_seconds},
                       {"seconds", p.seconds},   {"best", p.best},   {"best_epoch", p.best_epoch},
@@ -64,8 +63,8 @@ data::Fingerprint::Part part_from(const nlohmann::json& json) {
   return {count_from(json, "images"), json.at("pixels"), json.at("labels")};
 }
 
-Progress progress_from(const nlohmann::json& json) {
-  Progress p;
+RunState state_from(const nlohmann::json& json) {
+  RunState p;
   p.epoch = count_from(json, "epoch");
   p.step = count_from(json, "step");
   p.total_steps = count_from(json, "total_steps");
@@ -92,8 +91,10 @@ std::string archive_of(const torch::nn::Module& model, const Optimisers& optimis
     archive.write("optimiser" + std::to_string(i), state);
   }
   std::string bytes;
-  // The weights and what ADAM keeps of each: more than this is copied as the string grows.
-  bytes.reserve(3 * models::parameter_count(model) * sizeof(float));
+  // The weights and ADAM's two moments of each: beyond this, the string is copied as it grows.
+  size_t parameters = 0;
+  for (const auto& parameter : model.parameters()) parameters += static_cast<size_t>(parameter.numel());
+  bytes.reserve(3 * parameters * sizeof(float));
   archive.save_to([&](const void* data, size_t size) {
     bytes.append(static_cast<const char*>(data), size);
     return size;
@@ -156,17 +157,17 @@ std::optional<Checkpoints::Loaded> newest_numbered(const fs::path& folder, std::
 
 }  // namespace
 
-void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimisers, const Progress& progress,
+void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimisers, const RunState& state,
                        const std::string& config, bool best) const {
   const auto archive = archive_of(model, optimisers);
-  const nlohmann::json head{{"config", config}, {"progress", to_json(progress)}};
+  const nlohmann::json head{{"config", config}, {"progress", to_json(state)}};
   // The config names folders, whose bytes need not be UTF-8; a run that goes on has them from config.toml.
   const auto header = head.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto head_of_body = fmt::format("{}\n", header.size()) + header;
   const auto first_lines = fmt::format("{}\n{} {:08x}\n", kMagic, head_of_body.size() + archive.size(),
                                        checksum(archive, checksum(head_of_body)));
   const std::vector<std::string_view> file{first_lines, head_of_body, archive};
-  const auto path = folder_ / name_of(progress.total_steps);
+  const auto path = folder_ / name_of(state.total_steps);
   // The best first: where the disk is full after it, the epoch is trained again and is the best again.
   if (best) base::write_pieces(folder_ / kBest, file);
   base::write_pieces(path, file);
@@ -214,7 +215,7 @@ Checkpoints::Loaded read_checkpoint(const fs::path& path) {
   }
   try {
     const auto head = base::parse_json(file.substr(third + 1, length));
-    return {path, head.at("config"), progress_from(head.at("progress")), file.substr(third + 1 + length)};
+    return {path, head.at("config"), state_from(head.at("progress")), file.substr(third + 1 + length)};
   } catch (const std::exception& error) {
     throw bad(fmt::format("has the right checksum, but its header is not a checkpoint's: {}", error.what()));
   }
@@ -223,11 +224,11 @@ Checkpoints::Loaded read_checkpoint(const fs::path& path) {
 std::optional<Checkpoints::Loaded> Checkpoints::newest(std::string& complaint, const Check& check) const {
   auto found = newest_numbered(folder_, complaint, check);
   // The best is written first, so it is the newest where the run was killed between the two.
-  const auto steps = found ? found->progress.total_steps : int64_t{-1};
+  const auto steps = found ? found->state.total_steps : int64_t{-1};
   auto best = try_read(folder_ / kBest, complaint, [&](const Loaded& loaded) {
-    if (check && loaded.progress.total_steps > steps) check(loaded);
+    if (check && loaded.state.total_steps > steps) check(loaded);
   });
-  return best && best->progress.total_steps > steps ? std::move(best) : std::move(found);
+  return best && best->state.total_steps > steps ? std::move(best) : std::move(found);
 }
 
 std::optional<Checkpoints::Loaded> Checkpoints::best(std::string& complaint, const Check& check) const {
@@ -253,4 +254,4 @@ void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimi
   }
 }
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

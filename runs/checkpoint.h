@@ -1,21 +1,25 @@
 #pragma once
 
 #include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/fingerprint.h"
 #include "metrics.h"
-#include "train/methods.h"
 
-namespace stiefel::train {
+namespace stiefel::runs {
+
+/// The optimisers that share a network's parameters; mostly one.
+using Optimisers = std::vector<std::unique_ptr<torch::optim::Optimizer>>;
 
 /// Where a run stands, beside its weights.
-struct Progress {
+struct RunState {
   int64_t epoch = 0;        ///< epochs finished
   int64_t step = 0;         ///< steps finished in the epoch under way
   int64_t total_steps = 0;  ///< over all epochs
@@ -28,31 +32,31 @@ struct Progress {
   std::vector<EpochMetrics> history;
   std::optional<data::Fingerprint> data;  ///< what it was trained on; older checkpoints do not say
 
-  /// Whether so many epochs have brought nothing better; never where `patience` is 0.
+  /// Whether the last `patience` epochs have brought nothing better; never where it is 0.
   bool has_stalled(int64_t patience) const {
-    return patience > 0 && step == 0 && epoch - best_epoch >= patience;
+    return step == 0 && runs::has_stalled(epoch, best_epoch, patience);
   }
 };
 
-/// A checkpoint is one file: a line that says what it is, the length and the CRC-32 of the rest, and an
-/// archive of the model, the optimisers, the progress and the config. LibTorch's own files abort the program
-/// on a full disk and load with flipped bits; these are written by us and checked before anything is read
-/// from them.
+/// A checkpoint is one file: a line that says what it is, the length and the CRC-32 of what follows, and an
+/// archive of the model, the optimisers, the state and the config. LibTorch's own files abort the program on
+/// a full disk and load with flipped bits; these are written by us and checked before anything is read from
+/// them.
 ///
-/// The last two are kept, and the best.
+/// A folder has the last two and the best.
 class Checkpoints {
  public:
   explicit Checkpoints(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   /// Writes the latest one. `best` makes it the best as well.
-  void save(const torch::nn::Module& model, const Optimisers& optimisers, const Progress& progress,
+  void save(const torch::nn::Module& model, const Optimisers& optimisers, const RunState& state,
             const std::string& config, bool best) const;
 
   /// A checkpoint's content, checked but not yet applied.
   struct Loaded {
     std::filesystem::path path;
     std::string config;
-    Progress progress;
+    RunState state;
     std::string archive;
   };
 
@@ -78,4 +82,4 @@ Checkpoints::Loaded read_checkpoint(const std::filesystem::path& path);
 /// Puts a checkpoint's content into a model (and optimisers, unless empty) of the same shape.
 void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimisers* optimisers);
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

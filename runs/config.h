@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "config_entries.h"
 #include "data/places.h"
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
-/// Everything that a training run is told. The defaults are the paper's.
+/// The options of a training run. The defaults are the paper's. What is left to the method and the data set
+/// is filled in by train::resolve.
 ///
 /// `visit` is the one list of the options: the command line, the config file and the tests all go through it,
 /// so adding an option is adding a member and a line there. Names are those of the command line without the
@@ -168,18 +170,19 @@ struct Config {
 
   /// The method in one word: the optimiser and what is added to it, as in sgd+so, sgd+omdsm or qr+m.
   std::string method_name() const;
-
-  /// Fills what the user left to the method and the data set, and checks every value. Throws
-  /// std::invalid_argument naming the option, its value and what is allowed.
-  void resolve();
 };
 
-/// The config as TOML, one `name = value` a line, and back. Reading an unknown key is an error that names it.
+/// The config as TOML, one `name = value` per line, and back. Reading an unknown key is an error that names
+/// it.
 std::string to_toml(const Config& config);
 Config config_from_toml(const std::string& text, const std::string& source);
+Config config_from_entries(const std::vector<ConfigEntry>& entries, const std::string& source);
 
-/// The names in which two configs differ; a run may only be resumed where these change nothing about its
-/// course.
+/// The names of the options in which two configs differ.
 std::vector<std::string> differences(const Config& a, const Config& b);
 
-}  // namespace stiefel::train
+/// Copies the options that do not change a run's result: threads, the folder of the data, TensorBoard's
+/// files, how often checkpoints are written, whether steps are recorded into a graph.
+void copy_result_neutral_options(Config& config, const Config& other);
+
+}  // namespace stiefel::runs

@@ -6,7 +6,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #endif
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 std::string gpu_name() {
   if (!torch::cuda::is_available()) return {};
@@ -14,9 +14,9 @@ std::string gpu_name() {
 #if STIEFEL_HAS_CUDA
   const std::string name = at::cuda::getDeviceProperties(0)->name;
 #else
-  const std::string name = "CUDA device";  // built without CUDA's headers, which could name it
+  const std::string name = "CUDA device";  // built without CUDA's headers, which have its name
 #endif
   return count > 1 ? std::to_string(count) + " × " + name : name;
 }
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

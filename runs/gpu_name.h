@@ -2,9 +2,9 @@
 
 #include <string>
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 /// What the first GPU calls itself, and how many there are where there are more; empty without one.
 std::string gpu_name();
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

@@ -1,63 +1,53 @@
 #include "run_facts.h"
 
-#include <ATen/Parallel.h>
-
-#include <utility>
+#include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/json.h"
-#include "system.h"
+#include "damaged_run.h"
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
 
-constexpr const char* kFile = "run.json";
+constexpr const char* kFactsFile = "run.json";
 
-/// Null where there is no record that can be read.
-json read_facts(const fs::path& folder) {
-  if (!fs::exists(folder / kFile)) return {};
+/// An empty object where there is no record that can be read.
+json facts_or_empty(const fs::path& folder) {
+  if (!fs::exists(folder / kFactsFile)) return json::object();
   try {
-    auto facts = base::parse_json(base::read_file(folder / kFile));
-    return facts.is_object() ? std::move(facts) : json();
-  } catch (const base::JsonError&) {
-    return {};
+    return read_run_facts(folder);
+  } catch (const DamagedRun&) {
+    return json::object();
   }
 }
 
 }  // namespace
 
-json run_facts(const fs::path& folder, const std::vector<std::string>& command, const std::string& started,
-               const Config& config, const c10::Device& device) {
-  const auto versions = version_facts();
-  return {{"name", folder.filename().string()},
-          {"command", command},
-          {"commit", commit()},
-          {"version", versions["stiefel"]},
-          {"started", started},
-          {"seed", config.seed},
-          {"task", config.task},
-          {"data", config.task_name()},
-          {"model", config.model},
-          {"optim", config.method_name()},
-          {"device", device.str()},
-          {"threads", at::get_num_threads()},
-          {"hardware", hardware_facts()},
-          {"versions", versions}};
+json read_run_facts(const fs::path& folder) {
+  const auto file = folder / kFactsFile;
+  const auto text = base::read_file(file);
+  try {
+    auto facts = base::parse_json(text);
+    if (facts.is_object()) return facts;
+  } catch (const base::JsonError& error) {
+    throw DamagedRun(file, fmt::format("line {}: {}", error.line, error.reason));
+  }
+  throw DamagedRun(file, "line 1: expected a JSON object");
 }
 
 void write_run_facts(const fs::path& folder, const json& facts) {
   // A command may hold bytes that are no UTF-8; they are replaced, for no name of a file is worth a run.
-  base::write_file(folder / kFile, facts.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  base::write_file(folder / kFactsFile, facts.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 json parts_so_far(const fs::path& folder) {
-  const auto facts = read_facts(folder);
+  const auto facts = facts_or_empty(folder);
   auto parts = json::array();
-  if (!facts.is_object()) return parts;
+  if (facts.empty()) return parts;
   if (const auto found = facts.find("earlier"); found != facts.end() && found->is_array()) parts = *found;
   json last = json::object();
   for (const auto* name : {"command", "commit", "started", "device", "hardware", "versions"}) {
@@ -68,9 +58,23 @@ json parts_so_far(const fs::path& folder) {
 }
 
 std::string status_of(const fs::path& folder) {
-  const auto facts = read_facts(folder);
-  const auto status = facts.is_object() ? facts.value("status", json()) : json();
+  const auto status = facts_or_empty(folder).value("status", json());
   return status.is_string() ? status.get<std::string>() : "";
 }
 
-}  // namespace stiefel::train
+std::vector<std::string> commits_of(const json& facts) {
+  std::vector<std::string> all;
+  const auto add = [&](const json& part) {
+    const auto found = part.is_object() ? part.find("commit") : part.end();
+    if (found == part.end() || !found->is_string()) return;
+    const auto commit = found->get<std::string>();
+    if (!commit.empty() && (all.empty() || all.back() != commit)) all.push_back(commit);
+  };
+  if (const auto earlier = facts.find("earlier"); earlier != facts.end() && earlier->is_array()) {
+    for (const auto& part : *earlier) add(part);
+  }
+  add(facts);
+  return all;
+}
+
+}  // namespace stiefel::runs

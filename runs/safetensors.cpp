@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 namespace {
 
@@ -59,4 +59,4 @@ std::string to_safetensors(const std::vector<std::pair<std::string, at::Tensor>>
   return bytes + text + data;
 }
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 /// Tensors in the safetensors format: eight bytes of length, a JSON header with the type, shape and place of
 /// each tensor, then their bytes.
 std::string to_safetensors(const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                            const std::map<std::string, std::string>& metadata);
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

@@ -13,7 +13,7 @@
 #include "gpu_name.h"
 #include "stiefel_version.h"
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 namespace {
 
@@ -72,4 +72,4 @@ std::string timestamp() {
   return text;
 }
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 /// Facts about the machine and the software, for run.json and `stiefel info`.
 nlohmann::json hardware_facts();
@@ -15,4 +15,4 @@ std::string commit();
 /// Now, as 2026-01-31T12:00:00Z.
 std::string timestamp();
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 namespace {
 
@@ -85,4 +85,4 @@ void write_tensorboard(const std::filesystem::path& folder, const std::vector<Ep
   base::write_file(folder / "events.out.tfevents.0.stiefel", bytes);
 }
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

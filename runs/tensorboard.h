@@ -5,7 +5,7 @@
 
 #include "metrics.h"
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
 /// The few records of TensorBoard's event format that scalars need: protocol-buffer messages, encoded by
 /// hand, in TFRecord framing (length, masked CRC-32C of the length, data, masked CRC-32C of the data).
@@ -19,4 +19,4 @@ void write_tensorboard(const std::filesystem::path& folder, const std::vector<Ep
 /// CRC-32C (Castagnoli), as TFRecord wants it before masking.
 uint32_t crc32c(const std::string& bytes);
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

@@ -71,7 +71,7 @@ void Display::note(const std::string& text) const {
   std::fflush(stdout);
 }
 
-void Display::finish_epoch(const EpochMetrics& m) {
+void Display::finish_epoch(const runs::EpochMetrics& m) {
   clear();
   defect_ = m.defect_max;
   const auto left = m.seconds / static_cast<double>(m.epoch) * static_cast<double>(epochs_ - m.epoch);
@@ -84,7 +84,7 @@ void Display::finish_epoch(const EpochMetrics& m) {
     print(
         "           {} steps of a matrix were skipped so far: its gradient was not finite, or its retraction "
         "failed\n",
-        m.skipped_steps);
+        *m.skipped_steps);
   }
   std::fflush(stdout);
 }

@@ -25,7 +25,7 @@ class Display {
   /// The bar: the epoch under way, its mean loss and error in per cent so far, and the time left of the run.
   void update(int64_t epoch, int64_t step, double loss, double error, double images_per_second,
               double seconds_left);
-  void finish_epoch(const EpochMetrics& metrics);
+  void finish_epoch(const runs::EpochMetrics& metrics);
 
   /// A line between the others.
   void note(const std::string& text) const;

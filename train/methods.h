@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "runs/config.h"
+#include "runs/checkpoint.h"
 #include "runs/method_facts.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::train {
 
-/// The optimisers that share a network's parameters; mostly one.
-using Optimisers = std::vector<std::unique_ptr<torch::optim::Optimizer>>;
+using runs::Optimisers;
 
 /// A way to train, selectable by `--optim`. To add one, give it a row in the table of runs/method_facts.cpp
 /// and in methods() the function that makes its optimisers.

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "models/network.h"
-#include "runs/config.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::train {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/classifier.h"
-#include "runs/config.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::train {
 

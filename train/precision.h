@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "runs/config.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::train {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runs/config.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::train {
 

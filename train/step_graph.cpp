@@ -199,7 +199,7 @@ void StepGraph::forget() {
 
 bool StepGraph::captured() const { return device_ && device_->captured(); }
 
-std::optional<std::string> StepGraph::news() {
+std::optional<std::string> StepGraph::take_reason() {
   if (told_) return std::nullopt;
   told_ = true;
   return reason_;

@@ -40,8 +40,8 @@ class StepGraph {
   /// Why steps run as they are although a graph was wanted on a GPU; empty where they do not.
   const std::string& reason() const { return reason_; }
 
-  /// The reason once, when it has just come up.
-  std::optional<std::string> news();
+  /// Returns the reason once, after it has come up; nothing afterwards.
+  std::optional<std::string> take_reason();
 
  private:
   class Device;

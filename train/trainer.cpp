@@ -24,7 +24,8 @@
 #include "half_weights.h"
 #include "network.h"
 #include "orthonormality.h"
-#include "runs/checkpoint_pace.h"
+#include "runs/checkpoint_interval.h"
+#include "runs/new_run_facts.h"
 #include "runs/run_facts.h"
 #include "runs/system.h"
 #include "runs/tensorboard.h"
@@ -81,8 +82,8 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       checkpoints_(folder_),
       tally_(device_),
       graph_(device_, config.graph != "off"),
-      started_(timestamp()) {
-  progress_.data = task_->fingerprint();
+      started_(runs::timestamp()) {
+  state_.data = task_->fingerprint();
   // Shapes never change, so that trying the algorithms of a convolution pays.
   if (device_.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);
   if (config_.has_penalty()) {
@@ -102,24 +103,24 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
   }
 }
 
-std::vector<std::string> Trainer::changes_of_data(const Checkpoints::Loaded& checkpoint) const {
-  const auto& before = checkpoint.progress.data;
+std::vector<std::string> Trainer::changes_of_data(const runs::Checkpoints::Loaded& checkpoint) const {
+  const auto& before = checkpoint.state.data;
   const auto now = task_->fingerprint();
   return before && now ? data::changes(*before, *now) : std::vector<std::string>();
 }
 
-void Trainer::resume(const Checkpoints::Loaded& loaded) {
+void Trainer::resume(const runs::Checkpoints::Loaded& loaded) {
   if (const auto changes = changes_of_data(loaded); !changes.empty()) {
     throw std::runtime_error(fmt::format(
         "{} has changed since {} was written: {}; restore it, or name its folder as data-dir in {}",
         config_.data, loaded.path.string(), fmt::join(changes, ", "), (folder_ / "config.toml").string()));
   }
-  restore(loaded, *model_, &optimisers_);
-  earlier_ = parts_so_far(folder_);
+  runs::restore(loaded, *model_, &optimisers_);
+  earlier_ = runs::parts_so_far(folder_);
   graph_.forget();
-  progress_ = loaded.progress;
-  progress_.data = task_->fingerprint();
-  tally_.reset(progress_.loss_sum, progress_.wrong);
+  state_ = loaded.state;
+  state_.data = task_->fingerprint();
+  tally_.reset(state_.loss_sum, state_.wrong);
 }
 
 void Trainer::apply_schedule(double time) {
@@ -133,7 +134,7 @@ void Trainer::one_step(int64_t step) {
 
 /// The host's part: everything that depends on where the run stands.
 void Trainer::prepare_step(int64_t step) {
-  const auto epoch = progress_.epoch;
+  const auto epoch = state_.epoch;
   apply_schedule(static_cast<double>(epoch) +
                  (config_.schedule == "cosine" || config_.warm_up > 0
                       ? static_cast<double>(step) / static_cast<double>(steps_per_epoch())
@@ -170,12 +171,12 @@ void Trainer::step_on_device() {
 
 /// Tells the penalty its weight and its seed.
 void Trainer::seed_penalty(int64_t step) {
-  const double weight = penalty_->schedule.at(progress_.epoch);
+  const double weight = penalty_->schedule.at(state_.epoch);
   if (weight != penalty_->weight_value) penalty_->weight.fill_(weight);
   penalty_->weight_value = weight;
   if (penalty_->kind == Penalty::kSrip) {
     penalty_->generator.set_current_seed(
-        data::mix(static_cast<uint64_t>(config_.seed), progress_.epoch, step, data::Purpose::kPenalty));
+        data::mix(static_cast<uint64_t>(config_.seed), state_.epoch, step, data::Purpose::kPenalty));
   }
 }
 
@@ -192,30 +193,30 @@ void Trainer::train_epoch(Display& display) {
   model_->train();
   const auto steps = steps_per_epoch();
   const base::Stopwatch stopwatch;
-  const double before = progress_.epoch_seconds;
-  const int64_t first = progress_.step;
-  while (progress_.step < steps && base::InterruptGuard::signal() == 0) {
-    one_step(progress_.step);
-    if (const auto reason = graph_.news()) {
+  const double before = state_.epoch_seconds;
+  const int64_t first = state_.step;
+  while (state_.step < steps && base::InterruptGuard::signal() == 0) {
+    one_step(state_.step);
+    if (const auto reason = graph_.take_reason()) {
       display.note("no CUDA graph, so every step is launched kernel by kernel: " + *reason);
     }
-    ++progress_.step;
-    ++progress_.total_steps;
-    progress_.epoch_seconds = before + stopwatch.seconds();
+    ++state_.step;
+    ++state_.total_steps;
+    state_.epoch_seconds = before + stopwatch.seconds();
     if (display.is_due()) {
-      const auto done = static_cast<double>(progress_.step);
+      const auto done = static_cast<double>(state_.step);
       const auto seen = static_cast<double>(config_.batch);
-      const double rate = static_cast<double>(progress_.step - first) / stopwatch.seconds();
-      const auto left = static_cast<double>((config_.epochs - progress_.epoch) * steps - progress_.step);
+      const double rate = static_cast<double>(state_.step - first) / stopwatch.seconds();
+      const auto left = static_cast<double>((config_.epochs - state_.epoch) * steps - state_.step);
       display.update(
-          progress_.epoch + 1, progress_.step, tally_.loss_sum.item<double>() / done,
+          state_.epoch + 1, state_.step, tally_.loss_sum.item<double>() / done,
           100 * tally_.wrong.item<double>() / (done * seen * static_cast<double>(task_->answers_per_item())),
           rate * seen, left / rate);
     }
   }
-  progress_.loss_sum = tally_.loss_sum.item<double>();  // waits for the device, so the time below is whole
-  progress_.wrong = tally_.wrong.item<int64_t>();
-  progress_.epoch_seconds = before + stopwatch.seconds();
+  state_.loss_sum = tally_.loss_sum.item<double>();  // waits for the device, so the time below is whole
+  state_.wrong = tally_.wrong.item<int64_t>();
+  state_.epoch_seconds = before + stopwatch.seconds();
 }
 
 int64_t Trainer::warm_up_steps() const {
@@ -234,11 +235,11 @@ std::vector<double> Trainer::time_steps(int64_t count) {
     const base::Stopwatch stopwatch;
     const int64_t steps = std::min(block, count - done);
     for (int64_t i = 0; i < steps; ++i) {
-      if (progress_.step == steps_per_epoch()) {
-        ++progress_.epoch;
-        progress_.step = 0;
+      if (state_.step == steps_per_epoch()) {
+        ++state_.epoch;
+        state_.step = 0;
       }
-      one_step(progress_.step++);
+      one_step(state_.step++);
     }
     settle();
     seconds.push_back(stopwatch.seconds() / static_cast<double>(steps));
@@ -278,18 +279,18 @@ std::vector<double> Trainer::measure_defects() const {
   return defects;
 }
 
-EpochMetrics Trainer::finish_epoch() {
+runs::EpochMetrics Trainer::finish_epoch() {
   const auto steps = static_cast<double>(steps_per_epoch());
   const auto images = steps * static_cast<double>(config_.batch);
-  EpochMetrics m;
-  m.epoch = ++progress_.epoch;
-  m.step = progress_.total_steps;
-  m.train_loss = progress_.loss_sum / steps;
+  runs::EpochMetrics m;
+  m.epoch = ++state_.epoch;
+  m.step = state_.total_steps;
+  m.train_loss = state_.loss_sum / steps;
   m.train_error =
-      100 * static_cast<double>(progress_.wrong) / (images * static_cast<double>(task_->answers_per_item()));
-  m.epoch_seconds = progress_.epoch_seconds;
-  progress_.seconds += progress_.epoch_seconds;
-  m.seconds = progress_.seconds;
+      100 * static_cast<double>(state_.wrong) / (images * static_cast<double>(task_->answers_per_item()));
+  m.epoch_seconds = state_.epoch_seconds;
+  state_.seconds += state_.epoch_seconds;
+  m.seconds = state_.seconds;
   m.images_per_second = images / m.epoch_seconds;
   const auto test = evaluate(Task::Part::kTest);
   m.test_loss = test.loss;
@@ -306,46 +307,46 @@ EpochMetrics Trainer::finish_epoch() {
         std::accumulate(defects.begin(), defects.end(), 0.0) / static_cast<double>(defects.size());
   }
   m.skipped_steps = skipped_steps(optimisers_);
-  progress_.step = 0;
-  progress_.epoch_seconds = 0;
-  progress_.loss_sum = 0;
-  progress_.wrong = 0;
+  state_.step = 0;
+  state_.epoch_seconds = 0;
+  state_.loss_sum = 0;
+  state_.wrong = 0;
   tally_.reset();
   return m;
 }
 
 void Trainer::checkpoint(bool best) {
-  checkpoints_.save(*model_, optimisers_, progress_, to_toml(config_), best);
+  checkpoints_.save(*model_, optimisers_, state_, runs::to_toml(config_), best);
 }
 
 void Trainer::write_record(const std::string& status) const {
   int64_t on_manifold = 0;
   for (const auto& weight : split_.manifold) on_manifold += weight.numel();
-  auto facts = run_facts(folder_, command_, started_, config_, device_);
+  auto facts = runs::new_run_facts(folder_, command_, started_, config_, device_);
   facts.update({{"status", status},
-                {"seconds", progress_.seconds + progress_.epoch_seconds},
+                {"seconds", state_.seconds + state_.epoch_seconds},
                 {"parameters", models::parameter_count(*model_)},
                 {"manifold_parameters", on_manifold},
                 {"manifold_matrices", split_.manifold.size()},
                 {"precision", to_string(precision_)},
                 {"graph", graph_.captured()}});
   if (!earlier_.empty()) facts["earlier"] = earlier_;
-  write_run_facts(folder_, facts);
+  runs::write_run_facts(folder_, facts);
 }
 
 Outcome Trainer::run() {
   const base::InterruptGuard interrupts;
-  base::write_file(folder_ / "config.toml", to_toml(config_));
+  base::write_file(folder_ / "config.toml", runs::to_toml(config_));
   write_record("running");
-  write_metrics(folder_, progress_.history);
+  runs::write_metrics(folder_, state_.history);
   const auto defects = measure_defects();
   Display display(config_.epochs, steps_per_epoch(), !defects.empty());
   display.begin(defects.empty() ? std::nullopt
                                 : std::optional<double>(*std::max_element(defects.begin(), defects.end())));
-  const auto started = static_cast<double>(std::time(nullptr)) - progress_.seconds;
+  const auto started = static_cast<double>(std::time(nullptr)) - state_.seconds;
   const base::Stopwatch stopwatch;
-  CheckpointPace pace(config_.checkpoint_every, 0);
-  while (progress_.epoch < config_.epochs && !progress_.has_stalled(config_.patience)) {
+  runs::CheckpointInterval interval(config_.checkpoint_every, 0);
+  while (state_.epoch < config_.epochs && !state_.has_stalled(config_.patience)) {
     train_epoch(display);
     if (const int signal = base::InterruptGuard::signal(); signal != 0) {
       display.clear();
@@ -354,29 +355,29 @@ Outcome Trainer::run() {
       return {signal, {}};
     }
     const auto metrics = finish_epoch();
-    progress_.history.push_back(metrics);
+    state_.history.push_back(metrics);
     display.finish_epoch(metrics);
-    const bool due = pace.due(progress_.epoch, stopwatch.seconds()) || progress_.epoch == config_.epochs;
+    const bool due = interval.is_due(state_.epoch, stopwatch.seconds()) || state_.epoch == config_.epochs;
     const double error = metrics.deciding_error();
     // Where the best epoch decides nothing, it is only looked for among those that are written anyway.
     const bool best_matters = metrics.validation_error || config_.patience > 0;
-    const bool best = (due || best_matters) && error < progress_.best;
+    const bool best = (due || best_matters) && error < state_.best;
     if (best) {
-      progress_.best = error;
-      progress_.best_epoch = progress_.epoch;
+      state_.best = error;
+      state_.best_epoch = state_.epoch;
     }
-    write_metrics(folder_, progress_.history);
-    if (config_.tensorboard) write_tensorboard(folder_, progress_.history, started);
-    if (due || best || progress_.has_stalled(config_.patience)) {
+    runs::write_metrics(folder_, state_.history);
+    if (config_.tensorboard) runs::write_tensorboard(folder_, state_.history, started);
+    if (due || best || state_.has_stalled(config_.patience)) {
       const double now = stopwatch.seconds();
       checkpoint(best);
-      pace.wrote(now, stopwatch.seconds());
+      interval.record(now, stopwatch.seconds());
     }
     write_record("running");
   }
-  // Here, so that a run whose last checkpoint was its last deed is finished by whoever goes on with it.
+  // Written last, so that resuming a run that died here marks it finished.
   write_record("finished");
-  if (progress_.epoch < config_.epochs) return {0, progress_.best_epoch};
+  if (state_.epoch < config_.epochs) return {0, state_.best_epoch};
   return {};
 }
 

@@ -15,9 +15,9 @@
 #include "penalty_schedule.h"
 #include "precision.h"
 #include "runs/checkpoint.h"
-#include "runs/config.h"
 #include "step_graph.h"
 #include "tally.h"
+#include "train/resolve_config.h"
 #include "train/tasks/task.h"
 
 namespace stiefel::train {
@@ -44,7 +44,7 @@ class Trainer {
 
   /// Goes on from a checkpoint of this config. Throws std::runtime_error naming what has changed where the
   /// data is not what the checkpoint was trained on.
-  void resume(const Checkpoints::Loaded& loaded);
+  void resume(const runs::Checkpoints::Loaded& loaded);
 
   /// Trains until the last epoch or a signal, writing metrics and checkpoints.
   Outcome run();
@@ -71,7 +71,7 @@ class Trainer {
 
   /// What of the data is not as it was when the checkpoint was written; empty where nothing is, and where one
   /// of them does not say.
-  std::vector<std::string> changes_of_data(const Checkpoints::Loaded& checkpoint) const;
+  std::vector<std::string> changes_of_data(const runs::Checkpoints::Loaded& checkpoint) const;
 
  private:
   /// A soft constraint on some weights.
@@ -90,7 +90,7 @@ class Trainer {
   void step_on_device();
   void seed_penalty(int64_t step);
   at::Tensor penalty();
-  EpochMetrics finish_epoch();
+  runs::EpochMetrics finish_epoch();
   void apply_schedule(double time);
   void checkpoint(bool best);
   void write_record(const std::string& status) const;
@@ -106,8 +106,8 @@ class Trainer {
   std::optional<PenaltyTerm> penalty_;
   Optimisers optimisers_;
   std::vector<Schedule> schedules_;
-  Progress progress_;
-  Checkpoints checkpoints_;
+  runs::RunState state_;
+  runs::Checkpoints checkpoints_;
   Tally tally_;
   StepGraph graph_;
   std::string started_;

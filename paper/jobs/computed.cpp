@@ -6,14 +6,14 @@
 
 namespace stiefel::paper {
 
-ComputedOrigin::ComputedOrigin() : started_(train::timestamp()) {}
+ComputedOrigin::ComputedOrigin() : started_(runs::timestamp()) {}
 
 nlohmann::json ComputedOrigin::describe(int64_t seed, int64_t seeds) const {
-  return {{"commit", train::commit()},
-          {"hardware", train::hardware_facts()},
+  return {{"commit", runs::commit()},
+          {"hardware", runs::hardware_facts()},
           {"device", "cpu"},
           {"precision", "fp64"},
-          {"libtorch", train::version_facts()["libtorch"]},
+          {"libtorch", runs::version_facts()["libtorch"]},
           {"seed", seed},
           {"seeds", seeds},
           {"seconds", stopwatch_.seconds()},

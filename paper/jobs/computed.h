@@ -9,7 +9,7 @@
 /// What experiments that compute their cells themselves have in common.
 namespace stiefel::paper {
 
-using Progress = std::function<void(const std::string&)>;
+using ProgressFunction = std::function<void(const std::string&)>;
 
 /// Notes when a computation began, for its provenance.
 class ComputedOrigin {

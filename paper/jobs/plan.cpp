@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/statistics.h"
-#include "readings.h"
+#include "cell_values.h"
 #include "train/device.h"
 #include "train/display.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 /// How long a step takes beside others, for the order alone: milliseconds on one H200 with SGD
 /// (docs/performance.md), and large for what is not listed.
-double relative_cost(const train::Config& config) {
+double relative_cost(const runs::Config& config) {
   const std::pair<const char*, double> known[] = {
       {"small", 0.5},    {"urnn-16", 1},    {"vgg-13", 2},       {"vgg-16", 2.5},  {"vgg-19", 3.1},
       {"wrn-16-4", 3.4}, {"wrn-52-1", 6.1}, {"wrn-28-10", 26.3}, {"urnn-116", 67}, {"urnn-512", 83}};
@@ -62,14 +62,14 @@ void estimate(Job& job, const std::vector<RunRecord>& finished, bool cuda) {
 double epochs_left(const Job& job) {
   auto left = static_cast<double>(job.spec.config.epochs);
   if (job.state == Job::State::kInterrupted) {
-    if (const auto run = read_run(job.folder)) left -= static_cast<double>(run->epochs.size());
+    if (const auto run = read_run_record(job.folder)) left -= static_cast<double>(run->epochs.size());
   }
   return std::max(0.0, left);
 }
 
 std::vector<Job> make_plan(const std::vector<Cell>& cells, int64_t seeds, Scale scale,
-                           const Circumstances& circumstances, const std::filesystem::path& out) {
-  const bool cuda = train::choose_device(circumstances.device).is_cuda();
+                           const RunEnvironment& environment, const std::filesystem::path& out) {
+  const bool cuda = train::choose_device(environment.device).is_cuda();
   std::vector<RunRecord> finished;
   for (const auto any : scales()) {
     const RunStore runs(out, any);
@@ -84,7 +84,7 @@ std::vector<Job> make_plan(const std::vector<Cell>& cells, int64_t seeds, Scale 
     if (!cell.recipe) continue;
     for (int64_t seed = 1; seed <= seeds; ++seed) {
       Job job;
-      job.spec = run_spec(*cell.recipe, scale, seed, circumstances);
+      job.spec = run_spec(*cell.recipe, scale, seed, environment);
       if (!seen.insert(job.spec.name).second) continue;
       job.folder = store.folder() / job.spec.name;
       if (const auto* record = store.find(job.spec)) {

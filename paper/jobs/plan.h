@@ -27,7 +27,7 @@ double epochs_left(const Job& job);
 /// Every run that the cells need with seeds 1 … N, each once, the cheapest first. `out` holds the scales'
 /// folders; times come from all of them.
 std::vector<Job> make_plan(const std::vector<Cell>& cells, int64_t seeds, Scale scale,
-                           const Circumstances& circumstances, const std::filesystem::path& out);
+                           const RunEnvironment& environment, const std::filesystem::path& out);
 
 /// What is left in all with so many runs at once, of the jobs whose time is known, and for how many it is
 /// not.

@@ -10,11 +10,11 @@
 namespace stiefel::paper {
 
 CellResult fill_cell(const Cell& cell, const std::set<int64_t>& seeds, const RunStore& store, Scale scale,
-                     const Circumstances& circumstances, const std::function<void(const RunRecord&)>& use) {
+                     const RunEnvironment& environment, const std::function<void(const RunRecord&)>& use) {
   CellResult result{cell, static_cast<int64_t>(seeds.size()), {}, {}, {}};
   if (!cell.recipe) return result;
   for (const auto seed : seeds) {
-    const auto* record = store.find(run_spec(*cell.recipe, scale, seed, circumstances));
+    const auto* record = store.find(run_spec(*cell.recipe, scale, seed, environment));
     if (!record || !record->finished()) continue;
     result.measured.push_back({seed, cell.read(*record), provenance(*record), record->epochs});
     use(*record);
@@ -23,13 +23,13 @@ CellResult fill_cell(const Cell& cell, const std::set<int64_t>& seeds, const Run
 }
 
 Results collect_results(const Experiment& experiment, const std::vector<Cell>& cells, int64_t seeds,
-                        Scale scale, const Circumstances& circumstances, const std::filesystem::path& out) {
+                        Scale scale, const RunEnvironment& environment, const std::filesystem::path& out) {
   Results results{&experiment, scale, {}};
   const RunStore store(out, scale);
   std::set<int64_t> wanted;
   for (int64_t seed = 1; seed <= seeds; ++seed) wanted.insert(seed);
   for (const auto& cell : cells) {
-    results.cells.push_back(fill_cell(cell, wanted, store, scale, circumstances, [](const RunRecord&) {}));
+    results.cells.push_back(fill_cell(cell, wanted, store, scale, environment, [](const RunRecord&) {}));
   }
   return results;
 }

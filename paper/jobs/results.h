@@ -10,13 +10,13 @@
 
 namespace stiefel::paper {
 
-/// The cell with what the finished runs of these seeds say. `use` hears each of the runs.
+/// The cell with what the finished runs of these seeds say. `use` is called with each of the runs.
 CellResult fill_cell(const Cell& cell, const std::set<int64_t>& seeds, const RunStore& store, Scale scale,
-                     const Circumstances& circumstances, const std::function<void(const RunRecord&)>& use);
+                     const RunEnvironment& environment, const std::function<void(const RunRecord&)>& use);
 
 /// What the finished runs in OUT/SCALE say about the cells, with seeds 1 … N. Cells without a run are empty.
 Results collect_results(const Experiment& experiment, const std::vector<Cell>& cells, int64_t seeds,
-                        Scale scale, const Circumstances& circumstances, const std::filesystem::path& out);
+                        Scale scale, const RunEnvironment& environment, const std::filesystem::path& out);
 
 /// What every output of these results says of their scale; empty where they are the paper's in full.
 std::string mark_of(const Results& results);

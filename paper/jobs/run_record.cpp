@@ -2,14 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <sstream>
-#include <stdexcept>
 #include <tuple>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/printable.h"
+#include "runs/damaged_run.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::paper {
 
@@ -17,22 +13,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
-
-[[noreturn]] void fail(const fs::path& file, const std::string& what) {
-  throw std::runtime_error(
-      fmt::format("{}: {}; restore it from a copy or move the run away", base::printable(file), what));
-}
-
-/// `lines_before` is how many lines of the file the text comes after.
-json parse(const std::string& text, const fs::path& file, size_t lines_before = 0) {
-  try {
-    auto parsed = base::parse_json(text);
-    if (parsed.is_object()) return parsed;
-  } catch (const base::JsonError& error) {
-    fail(file, fmt::format("line {}: {}", lines_before + error.line, error.reason));
-  }
-  fail(file, fmt::format("line {}: expected a JSON object", lines_before + 1));
-}
 
 /// What is read from a record later on is of the type that it is read as.
 void check_types(const json& facts, const fs::path& file) {
@@ -44,55 +24,33 @@ void check_types(const json& facts, const fs::path& file) {
   for (const auto& [name, is_right, type] : expected) {
     const auto found = facts.find(name);
     if (found != facts.end() && !((*found).*is_right)())
-      fail(file, fmt::format("{} is {}, not {}", name, found->dump(), type));
+      throw runs::DamagedRun(file, fmt::format("{} is {}, not {}", name, found->dump(), type));
   }
 }
 
-/// Whether nothing in the last `patience` epochs was better than before them.
-bool has_stalled(const RunRecord& run) {
-  const auto patience = run.config.patience;
-  return patience > 0 && !run.epochs.empty() && run.epochs.back().epoch - run.best_epoch().epoch >= patience;
+/// A finished run has all its epochs, or has stopped early.
+void check_epochs(const RunRecord& run) {
+  if (!run.finished() || run.facts.contains("unitariness")) return;
+  const auto last = run.epochs.empty() ? 0 : run.epochs.back().epoch;
+  if (last >= run.config.epochs) return;
+  if (last > 0 && runs::has_stalled(last, run.best_epoch().epoch, run.config.patience)) return;
+  throw runs::DamagedRun(
+      run.folder / "metrics.jsonl",
+      fmt::format("ends at epoch {} of {}, but run.json says finished", last, run.config.epochs));
 }
 
 }  // namespace
 
 bool RunRecord::finished() const { return facts.value("status", std::string()) == "finished"; }
 
-const train::EpochMetrics& RunRecord::best_epoch() const {
-  return *std::min_element(epochs.begin(), epochs.end(), [](const auto& a, const auto& b) {
-    return a.deciding_error() < b.deciding_error();
-  });
-}
-
-std::optional<RunRecord> read_run(const fs::path& folder) {
+std::optional<RunRecord> read_run_record(const fs::path& folder) {
   const auto config = folder / "config.toml";
-  const auto facts = folder / "run.json";
-  if (!fs::exists(config) || !fs::exists(facts)) return std::nullopt;
-  RunRecord record;
-  record.folder = folder;
-  record.config = train::config_from_toml(base::read_file(config), config.string());
-  record.config.resolve();
-  record.facts = parse(base::read_file(facts), facts);
-  check_types(record.facts, facts);
-  const auto metrics = folder / "metrics.jsonl";
-  if (fs::exists(metrics)) {
-    std::istringstream lines(base::read_file(metrics));
-    size_t before = 0;
-    for (std::string line; std::getline(lines, line); ++before) {
-      if (line.empty()) continue;
-      try {
-        record.epochs.push_back(parse(line, metrics, before).get<train::EpochMetrics>());
-      } catch (const json::exception& error) {
-        fail(metrics, fmt::format("line {}: {}", before + 1, error.what()));
-      }
-    }
-  }
-  const bool measures = record.facts.contains("unitariness");
-  const auto last = record.epochs.empty() ? 0 : record.epochs.back().epoch;
-  if (record.finished() && !measures && last < record.config.epochs && !has_stalled(record)) {
-    fail(metrics,
-         fmt::format("ends at epoch {} of {}, but run.json says finished", last, record.config.epochs));
-  }
+  if (!fs::exists(config) || !fs::exists(folder / "run.json")) return std::nullopt;
+  RunRecord record{runs::read_run(folder), {}};
+  record.config = runs::config_from_entries(record.settings, config.string());
+  train::resolve(record.config);
+  check_types(record.facts, folder / "run.json");
+  check_epochs(record);
   return record;
 }
 

@@ -7,7 +7,8 @@
 #include <sstream>
 
 #include "data/places.h"
-#include "runs/housekeeping.h"
+#include "runs/config.h"
+#include "train/resolve_config.h"
 #include "train/tasks/task.h"
 
 namespace stiefel::paper {
@@ -34,7 +35,7 @@ std::string shorten_schedule(const std::string& schedule) {
 }
 
 /// The recipe's data set where it is present, else one that is and that its network can read.
-std::string stand_in_data(const train::Config& config, const std::string& data_dir) {
+std::string stand_in_data(const runs::Config& config, const std::string& data_dir) {
   const bool grey = train::is_sequence_task(config.task);
   const auto is_complete = [](const data::Found& place) { return place.complete(); };
   const auto present = [&](const data::SetFacts& facts) {
@@ -52,7 +53,7 @@ std::string stand_in_data(const train::Config& config, const std::string& data_d
 }
 
 std::string unitariness_name(const UnitarinessPart& part) {
-  const auto form = train::short_name(part.form);
+  const auto form = short_name(part.form);
   return part.closed ? fmt::format("{}-closed", form) : fmt::format("{}-s{}", form, part.rounds);
 }
 
@@ -64,11 +65,11 @@ nlohmann::json describe(const UnitarinessPart& part) {
                              {"closed", part.closed},
                              {"iterations", part.iterations}};
   // Early records solved for the increment here too and do not say so: they must not pass for this one.
-  if (part.closed && part.form == train::CayleyForm::kPrinted) description["solves"] = "point";
+  if (part.closed && part.form == CayleyForm::kPrinted) description["solves"] = "point";
   return description;
 }
 
-RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const Circumstances& circumstances) {
+RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const RunEnvironment& environment) {
   RunSpec spec{"", recipe.config, recipe.unitariness};
   auto& config = spec.config;
   config.seed = seed;
@@ -85,19 +86,19 @@ RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const Circumst
     config.penalty_schedule.clear();
     config.patience = 0;
     config.model = sequence ? "urnn-16" : "small";
-    config.data = stand_in_data(config, circumstances.data_dir);
+    config.data = stand_in_data(config, environment.data_dir);
     if (sequence) config.validation = kSmokeValidation;
     if (spec.unitariness) spec.unitariness->iterations = kSmokeIterations;
   }
-  config.device = circumstances.device;
-  config.threads = circumstances.threads;
-  config.data_dir = circumstances.data_dir;
-  config.precision = circumstances.precision;
+  config.device = environment.device;
+  config.threads = environment.threads;
+  config.data_dir = environment.data_dir;
+  config.precision = environment.precision;
   // What cannot be computed in bfloat16 is computed in the device's usual precision beside the others.
   const bool needs_more =
       train::is_sequence_task(config.task) || config.is_parametrised() || config.normalisation != "batch";
   if (config.precision == "bf16" && needs_more) config.precision = "auto";
-  config.resolve();
+  train::resolve(config);
   spec.name = spec.unitariness
                   ? fmt::format("unitariness-{}-{}-{}-{}", config.task_name(), config.model,
                                 unitariness_name(*spec.unitariness), seed)
@@ -105,14 +106,14 @@ RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const Circumst
   return spec;
 }
 
-std::vector<std::string> differences_that_matter(const train::Config& a, const train::Config& b) {
+std::vector<std::string> differences_that_matter(const runs::Config& a, const runs::Config& b) {
   auto other = b;
-  train::adopt_housekeeping(other, a);
+  runs::copy_result_neutral_options(other, a);
   other.device = a.device;
   other.precision = a.precision;
   other.step_precision = a.step_precision;
   other.channels_last = a.channels_last;
-  return train::differences(a, other);
+  return runs::differences(a, other);
 }
 
 }  // namespace stiefel::paper

@@ -8,9 +8,9 @@
 
 namespace stiefel::paper {
 
-/// What the user says beyond the experiment: where and in which numbers it is run. None of it changes which
-/// run it is.
-struct Circumstances {
+/// Where and in which precision a run is made, which the user chooses beside the experiment. None of it
+/// changes which run it is.
+struct RunEnvironment {
   std::string device = "auto";
   std::string precision = "auto";
   int64_t threads = 0;
@@ -20,16 +20,16 @@ struct Circumstances {
 /// One run: a recipe at a scale, with a seed, resolved. Its name is its folder's.
 struct RunSpec {
   std::string name;
-  train::Config config;
+  runs::Config config;
   std::optional<UnitarinessPart> unitariness;
 };
 
-/// Throws std::invalid_argument where the recipe and the circumstances do not go together.
-RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const Circumstances& circumstances);
+/// Throws std::invalid_argument where the environment does not suit the recipe.
+RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const RunEnvironment& environment);
 
 /// The options in which a run's config differs from another's in a way that matters. The device, the
 /// precision, the threads, the folder of the data and what is written how often do not.
-std::vector<std::string> differences_that_matter(const train::Config& a, const train::Config& b);
+std::vector<std::string> differences_that_matter(const runs::Config& a, const runs::Config& b);
 
 /// What a measurement is, for run.json and for telling two apart.
 nlohmann::json describe(const UnitarinessPart& part);

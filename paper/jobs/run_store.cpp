@@ -19,7 +19,7 @@ RunStore::RunStore(const fs::path& out, Scale scale) : folder_(out / to_string(s
   std::sort(folders.begin(), folders.end());  // the same choice every time
   for (const auto& folder : folders) {
     try {
-      if (auto record = read_run(folder)) records_.push_back(std::move(*record));
+      if (auto record = read_run_record(folder)) records_.push_back(std::move(*record));
     } catch (const std::exception& error) {
       complaints_.push_back("left out " + base::printable(folder) + ": " + error.what());
     }
@@ -46,7 +46,7 @@ const RunRecord* RunStore::find(const RunSpec& spec) const {
   for (const auto& record : records_) {
     // Without a checkpoint there is nothing to go on from, and a copy's few lines are not ours to overwrite.
     const bool own = record.folder.filename() == spec.name;
-    if (!record.finished() && !own && !train::Checkpoints(record.folder).any()) continue;
+    if (!record.finished() && !own && !runs::Checkpoints(record.folder).any()) continue;
     if (matches(record, spec) && (!best || rank(record) > rank(*best))) best = &record;
   }
   return best;

@@ -16,14 +16,16 @@
 #include "data/catalogue.h"
 #include "data/places.h"
 #include "runs/checkpoint.h"
-#include "runs/checkpoint_content.h"
+#include "runs/new_run_facts.h"
 #include "runs/run_facts.h"
+#include "runs/run_folder.h"
 #include "runs/system.h"
-#include "runs/unused_folder.h"
 #include "smoke_data.h"
+#include "train/checkpoint_content.h"
 #include "train/device.h"
 #include "train/display.h"
 #include "train/message.h"
+#include "train/resolve_config.h"
 #include "train/trainer.h"
 
 namespace stiefel::paper {
@@ -51,7 +53,7 @@ std::optional<base::FolderLock> take_folder(const Job& job) {
 
 /// What became of a job since the plan was made: another command may have worked on it.
 void look_again(Job& job) {
-  const auto record = read_run(job.folder);
+  const auto record = read_run_record(job.folder);
   if (!record || !matches(*record, job.spec)) return;
   job.state = record->finished() ? Job::State::kDone : Job::State::kInterrupted;
 }
@@ -69,12 +71,12 @@ void look_around(std::vector<Job>& jobs) {
 
 /// A folder of that name must be new, or of this very run.
 void check_folder(const Job& job) {
-  if (job.state == Job::State::kInterrupted || train::is_unused(job.folder)) return;
+  if (job.state == Job::State::kInterrupted || runs::is_unused(job.folder)) return;
   const auto config = job.folder / "config.toml";
   std::vector<std::string> different{"not a run of this experiment"};
   if (fs::exists(config)) {
-    auto there = train::config_from_toml(base::read_file(config), config.string());
-    there.resolve();
+    auto there = runs::config_from_toml(base::read_file(config), config.string());
+    train::resolve(there);
     different = differences_that_matter(there, job.spec.config);
     if (different.empty()) return;  // it was stopped before its first word in run.json
   }
@@ -82,13 +84,13 @@ void check_folder(const Job& job) {
                                        base::printable(job.folder), fmt::join(different, ", ")));
 }
 
-int train_one(const Job& job, const train::Config& config, const std::vector<std::string>& command,
+int train_one(const Job& job, const runs::Config& config, const std::vector<std::string>& command,
               const std::function<void(const std::string&)>& say) {
   std::string complaint;
-  const auto loaded = train::Checkpoints(job.folder).newest(complaint, train::check_content);
+  const auto loaded = runs::Checkpoints(job.folder).newest(complaint, train::check_content);
   if (!complaint.empty()) say(complaint);
   if (loaded) {
-    auto stored = train::config_from_toml(loaded->config, loaded->path.string());
+    auto stored = runs::config_from_toml(loaded->config, loaded->path.string());
     const auto different = differences_that_matter(stored, config);
     if (!different.empty()) {
       throw std::runtime_error(fmt::format("{} was written with another config ({}); move {} away",
@@ -99,23 +101,23 @@ int train_one(const Job& job, const train::Config& config, const std::vector<std
   train::Trainer trainer(config, job.folder, command);
   if (loaded) {
     trainer.resume(*loaded);
-    say(fmt::format("going on from epoch {}, step {}", loaded->progress.epoch + 1, loaded->progress.step));
+    say(fmt::format("going on from epoch {}, step {}", loaded->state.epoch + 1, loaded->state.step));
   } else if (job.state == Job::State::kInterrupted) {
     say("no checkpoint to go on from: starting from the beginning");
   }
   return trainer.run().signal;
 }
 
-int measure_one(const Job& job, const train::Config& config, const std::vector<std::string>& command) {
+int measure_one(const Job& job, const runs::Config& config, const std::vector<std::string>& command) {
   const auto& part = *job.spec.unitariness;
-  train::UnitarinessCell cell;
+  UnitarinessCell cell;
   cell.form = part.form;
   cell.rounds = part.rounds;
   cell.closed = part.closed;
-  std::vector<train::UnitarinessCell> cells{cell};
-  const auto started = train::timestamp();
+  std::vector<UnitarinessCell> cells{cell};
+  const auto started = runs::timestamp();
   try {
-    train::measure_unitariness(config, part.iterations, cells, [](const std::string&) {
+    measure_unitariness(config, part.iterations, cells, [](const std::string&) {
       if (const int signal = base::InterruptGuard::signal(); signal != 0) throw Stopped{signal};
     });
   } catch (const Stopped& stopped) {
@@ -130,16 +132,16 @@ int measure_one(const Job& job, const train::Config& config, const std::vector<s
   found["turn"] = finite(cells[0].turn);
   found["loss"] = finite(cells[0].loss);
   const auto device = train::choose_device(config.device);
-  auto facts = train::run_facts(job.folder, command, started, config, device);
+  auto facts = runs::new_run_facts(job.folder, command, started, config, device);
   facts.update(
       {{"status", "finished"}, {"seconds", cells[0].seconds}, {"precision", "fp32"}, {"unitariness", found}});
-  base::write_file(job.folder / "config.toml", train::to_toml(config));
-  train::write_run_facts(job.folder, facts);
+  base::write_file(job.folder / "config.toml", runs::to_toml(config));
+  runs::write_run_facts(job.folder, facts);
   return 0;
 }
 
 /// The config as it is run here: what a device and a scale ask for.
-train::Config config_here(const Job& job, const fs::path& out, Scale scale) {
+runs::Config config_here(const Job& job, const fs::path& out, Scale scale) {
   auto config = job.spec.config;
   if (scale == Scale::kSmoke && config.needs_data()) {
     const auto little = out / to_string(scale) / "data";

@@ -20,8 +20,8 @@ struct Outcome {
 
 /// Runs the jobs that are not done, one after the other, going on with those that were interrupted and
 /// leaving out those that another process is at, so that several commands, `at_once` in all, can share the
-/// work. `say` hears a line before each with how many are left and how long it may take. A job that fails
-/// says so and stops no other. What was stopped by a signal, or failed, goes on with the next call.
+/// work. `say` is called with a line before each with how many are left and how long it may take. A job that
+/// fails says so and stops no other. What was stopped by a signal, or failed, goes on with the next call.
 Outcome run_jobs(std::vector<Job>& jobs, int64_t at_once, const std::filesystem::path& out, Scale scale,
                  const std::vector<std::string>& command, const std::function<void(const std::string&)>& say);
 

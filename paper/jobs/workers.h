@@ -30,8 +30,8 @@ class Workers {
   ~Workers();
 
   /// Waits until all have ended. With a signal, or when one comes meanwhile, they are asked to stop first.
-  /// `say` hears how many are waited for. Returns the signal, or 0. Throws std::runtime_error naming the log
-  /// of one that failed.
+  /// `say` is called with how many are waited for. Returns the signal, or 0. Throws std::runtime_error naming
+  /// the log of one that failed.
   int finish(int signal, const std::function<void(const std::string&)>& say);
 
  private:

@@ -13,7 +13,7 @@
 #include "curves.h"
 #include "figure_svg.h"
 #include "formats.h"
-#include "paper/jobs/kept.h"
+#include "paper/jobs/cached_results.h"
 #include "paper/jobs/results.h"
 #include "paper/jobs/run_store.h"
 #include "paper/registry.h"
@@ -61,7 +61,7 @@ class ScaleRuns {
   Results collect(const Experiment& experiment) {
     Results results{&experiment, scale_, {}};
     // Runs are compared by their recipes: the machine that writes the document must not matter.
-    Circumstances anywhere;
+    RunEnvironment anywhere;
     anywhere.device = "cpu";
     const auto use = [this](const RunRecord& record) {
       if (std::find(used_.begin(), used_.end(), &record) == used_.end()) used_.push_back(&record);
@@ -181,9 +181,9 @@ class Writer {
   /// The section of what was computed at a scale and kept; nothing where nothing was.
   std::string kept_section(const Experiment& experiment, Scale scale) {
     try {
-      const auto kept = read_kept(experiment, scale, out_);
+      const auto kept = read_cached_results(experiment, scale, out_);
       if (!kept) return "";
-      const auto file = beside_ / kept_file(experiment, scale, "");
+      const auto file = beside_ / cached_results_file(experiment, scale, "");
       auto text = format_results(*kept, judge(*kept), "md");
       text += fmt::format("- **Computed:** {}: [{}]({})\n\n", computed_line(*kept), file.filename().string(),
                           link_to(file));

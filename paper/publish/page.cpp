@@ -126,7 +126,7 @@ std::vector<RunRecord> records_of(const Results& results) {
       const auto folder = one.origin.value("folder", std::string());
       if (folder.empty() || std::find(seen.begin(), seen.end(), folder) != seen.end()) continue;
       seen.push_back(folder);
-      if (auto record = read_run(folder)) records.push_back(std::move(*record));
+      if (auto record = read_run_record(folder)) records.push_back(std::move(*record));
     }
   }
   return records;

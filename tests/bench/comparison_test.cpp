@@ -38,7 +38,7 @@ Contender failing(const std::string& name, int64_t good_steps, bool constrained 
             if (good_steps < 0) throw std::invalid_argument("not on this shape");
             return std::make_unique<FailingRun>(good_steps);
           },
-          [](stiefel::train::Config&) { throw std::invalid_argument("not with this network"); }};
+          [](stiefel::runs::Config&) { throw std::invalid_argument("not with this network"); }};
 }
 
 Subject subject() {
@@ -86,7 +86,7 @@ class Epochs : public support::DataTest {};
 
 TEST_F(Epochs, ATrainingStepThatFailsIsARowAndTheOthersAreMeasured) {
   support::write_set("mnist", folder_ / "mnist", 40);
-  stiefel::train::Config config;
+  stiefel::runs::Config config;
   config.data = "mnist";
   config.data_dir = folder_.string();
   config.model = "small";

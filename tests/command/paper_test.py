@@ -44,8 +44,8 @@ class Paper(CommandTest):
             shutil.copytree(whole, broken)
             write_text(broken + "/run.json", facts)
         done = self.paper("table1", out="damaged", status=1)
-        self.assertIn("-sgd-1/run.json: line 1: broken JSON; restore it", done.stderr)
-        self.assertIn("-adamw-1/run.json: status is null, not a string; restore it", done.stderr)
+        self.assertIn("-sgd-1/run.json: line 1: broken JSON; restore the file from a copy", done.stderr)
+        self.assertIn("-adamw-1/run.json: status is null, not a string; restore the file from a copy", done.stderr)
         self.assertRegex(done.stderr.splitlines()[-1], "-sgd-1, .*-adamw-1: failed, as said above")
         self.assertIn("cayley-sgd", done.stdout)  # the table is shown all the same
         facts = json.loads(read_text(self.folder("damaged", "cayley-sgd") + "/run.json"))

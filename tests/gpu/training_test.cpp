@@ -63,7 +63,7 @@ class CudaTraining : public scratch::Test {
 };
 
 std::unique_ptr<Trainer> trainer_of(Config config, const fs::path& folder = {}) {
-  config.resolve();
+  resolve(config);
   return std::make_unique<Trainer>(config, folder, std::vector<std::string>{});
 }
 
@@ -322,7 +322,7 @@ TEST_F(CudaTraining, ReplaysDrawWhatTheirSeedSays) {
 
 TEST_F(CudaTraining, TheTallyCountsAsArgmaxDoes) {
   Config config = images("sgd");
-  config.resolve();
+  resolve(config);
   const auto task = make_task(config, kCuda);
   for (const int64_t classes : {1, 2, 10, 100}) {
     Tally tally(kCuda);

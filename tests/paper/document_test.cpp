@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "base/text_layout.h"
-#include "paper/jobs/kept.h"
+#include "paper/jobs/cached_results.h"
 #include "paper/jobs/results.h"
 #include "paper/publish/chart.h"
 #include "paper/publish/curves.h"
@@ -99,7 +99,7 @@ TEST_F(Runs, AContinuedRunNamesTheCommitsOfItsParts) {
 
 TEST_F(Runs, TheSameRunsGiveTheSameBytes) {
   write_eight();
-  ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));
+  ASSERT_TRUE(cache_results(computed_theorem("theorem2"), out_));
   const auto first = make_document(out_);
   const auto again = make_document(out_);
   EXPECT_EQ(first.markdown, again.markdown);
@@ -160,15 +160,15 @@ TEST_F(Runs, NoRunIsAnError) {
 
 TEST_F(Runs, KeptTheoremsAreSections) {
   write_cell_run(out_, "table1", "sgd,vgg-13", 5.5);
-  ASSERT_TRUE(keep_results(computed_theorem("theorem1", Scale::kSmoke), out_));
+  ASSERT_TRUE(cache_results(computed_theorem("theorem1", Scale::kSmoke), out_));
   auto text = make_document(out_).markdown;
   EXPECT_NOT_SAYS(text, "## theorem") << "smoke never counts";
   EXPECT_SAYS(text,
               "\n    stiefel paper theorem1 --out " + out_.string() + "\n    stiefel paper theorem2 --out ");
 
   auto first = computed_theorem("theorem1");
-  ASSERT_TRUE(keep_results(first, out_));
-  ASSERT_TRUE(keep_results(computed_theorem("theorem1", Scale::kShort), out_));
+  ASSERT_TRUE(cache_results(first, out_));
+  ASSERT_TRUE(cache_results(computed_theorem("theorem1", Scale::kShort), out_));
   auto document = make_document(out_);
   EXPECT_TRUE(document.complaints.empty());
   text = document.markdown;
@@ -187,8 +187,8 @@ TEST_F(Runs, KeptTheoremsAreSections) {
   EXPECT_EQ(make_document(out_).markdown, text);
 
   // Of Theorem 2 less is computed at short scale, and marked.
-  ASSERT_TRUE(keep_results(computed_theorem("theorem2", Scale::kShort), out_));
-  ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));
+  ASSERT_TRUE(cache_results(computed_theorem("theorem2", Scale::kShort), out_));
+  ASSERT_TRUE(cache_results(computed_theorem("theorem2"), out_));
   text = make_document(out_).markdown;
   EXPECT_EQ(count(text, "## theorem2"), 2u);
   EXPECT_EQ(count(text, "**short: fewer iterations t than at full scale**"), 1u);
@@ -196,12 +196,12 @@ TEST_F(Runs, KeptTheoremsAreSections) {
 
   // A number that is altered in the file is altered in the document.
   first.cells[0].measured[0].value += 1;
-  ASSERT_TRUE(keep_results(first, out_));
+  ASSERT_TRUE(cache_results(first, out_));
   EXPECT_NE(make_document(out_).markdown, text);
 
-  const auto file = kept_file(*first.experiment, Scale::kFull, out_);
+  const auto file = cached_results_file(*first.experiment, Scale::kFull, out_);
   base::write_file(file, "{");
-  fs::remove(kept_file(*first.experiment, Scale::kShort, out_));
+  fs::remove(cached_results_file(*first.experiment, Scale::kShort, out_));
   document = make_document(out_);
   ASSERT_EQ(document.complaints.size(), 1u);
   EXPECT_SAYS(document.complaints[0], "left out: " + file.string());
@@ -209,14 +209,14 @@ TEST_F(Runs, KeptTheoremsAreSections) {
 }
 
 TEST_F(Runs, KeptTheoremsAloneAreADocument) {
-  ASSERT_TRUE(keep_results(computed_theorem("theorem2"), out_));
+  ASSERT_TRUE(cache_results(computed_theorem("theorem2"), out_));
   const auto text = make_document(out_).markdown;
   EXPECT_SAYS(text, "## theorem2");
   EXPECT_NOT_SAYS(text, "## Runs");
-  const auto kept = read_kept(find_experiment("theorem2"), Scale::kFull, out_);
+  const auto kept = read_cached_results(find_experiment("theorem2"), Scale::kFull, out_);
   ASSERT_TRUE(kept);
   EXPECT_SAYS(experiment_page(*kept, judge(*kept)), "<dd>stiefel paper theorem2</dd>");
-  base::write_file(kept_file(*kept->experiment, Scale::kFull, out_), "{");
+  base::write_file(cached_results_file(*kept->experiment, Scale::kFull, out_), "{");
   try {
     make_document(out_);
     FAIL();

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/files.h"
-#include "paper/jobs/kept.h"
+#include "paper/jobs/cached_results.h"
 #include "paper/jobs/run_spec.h"
 #include "paper/registry.h"
 #include "runs/metrics.h"
@@ -40,10 +40,10 @@ inline std::filesystem::path write_cell_run(const std::filesystem::path& out, co
                        {"command", {"stiefel", "paper", experiment}},
                        {"hardware", {{"cpu", "a processor"}, {"gpu", "a <card> | b"}}},
                        {"versions", {{"libtorch", "9.9"}}}};
-  std::vector<train::EpochMetrics> history;
+  std::vector<runs::EpochMetrics> history;
   for (int64_t i = 1; i <= spec.config.epochs; ++i) {
     const double left = static_cast<double>(spec.config.epochs - i) / static_cast<double>(spec.config.epochs);
-    train::EpochMetrics epoch;
+    runs::EpochMetrics epoch;
     epoch.epoch = i;
     epoch.step = 391 * i;
     epoch.train_loss = 0.002 + std::exp(-8 * (1 - left));
@@ -56,8 +56,8 @@ inline std::filesystem::path write_cell_run(const std::filesystem::path& out, co
     history.push_back(epoch);
   }
   stiefel::base::write_file(folder / "run.json", facts.dump());
-  stiefel::base::write_file(folder / "config.toml", train::to_toml(spec.config));
-  train::write_metrics(folder, history);
+  stiefel::base::write_file(folder / "config.toml", runs::to_toml(spec.config));
+  runs::write_metrics(folder, history);
   return folder;
 }
 

@@ -11,8 +11,8 @@
 #include "base/files.h"
 #include "base/statistics.h"
 #include "data/dataset.h"
+#include "paper/jobs/cell_values.h"
 #include "paper/jobs/plan.h"
-#include "paper/jobs/readings.h"
 #include "paper/jobs/results.h"
 #include "paper/jobs/smoke_data.h"
 #include "paper/publish/figure_svg.h"
@@ -143,17 +143,17 @@ TEST(Declarations, AreComplete) {
 }
 
 TEST(Declarations, RunsHaveOneNameEachAtEveryScale) {
-  for (const auto& circumstances : {Circumstances{}, Circumstances{"cuda", "bf16", 0, ""}}) {
+  for (const auto& environment : {RunEnvironment{}, RunEnvironment{"cuda", "bf16", 0, ""}}) {
     for (const auto scale : scales()) {
       std::map<std::string, RunSpec> named;
       for (const auto& experiment : experiments()) {
         for (const auto& cell : experiment.cells) {
           if (!cell.recipe) continue;
           for (const int64_t seed : {1, 2}) {
-            const auto spec = run_spec(*cell.recipe, scale, seed, circumstances);
+            const auto spec = run_spec(*cell.recipe, scale, seed, environment);
             const auto [at, fresh] = named.emplace(spec.name, spec);
             if (fresh) continue;
-            EXPECT_EQ(train::differences(at->second.config, spec.config), std::vector<std::string>{})
+            EXPECT_EQ(runs::differences(at->second.config, spec.config), std::vector<std::string>{})
                 << spec.name;
             EXPECT_EQ(at->second.unitariness.has_value(), spec.unitariness.has_value());
             if (spec.unitariness) {
@@ -205,7 +205,7 @@ class Folder : public scratch::Test {
  protected:
   /// A run as another machine would have left it.
   /// The last epochs of a run, as many as losses.
-  void write_run(const fs::path& folder, const train::Config& config, const std::string& status,
+  void write_run(const fs::path& folder, const runs::Config& config, const std::string& status,
                  const std::vector<double>& losses = {1, 0.5}) {
     fs::create_directories(folder);
     const nlohmann::json facts{{"status", status},
@@ -218,10 +218,10 @@ class Folder : public scratch::Test {
                                {"hardware", {{"cpu", "some"}}},
                                {"versions", {{"libtorch", "9.9"}}}};
     base::write_file(folder / "run.json", facts.dump());
-    base::write_file(folder / "config.toml", train::to_toml(config));
-    std::vector<train::EpochMetrics> history;
+    base::write_file(folder / "config.toml", runs::to_toml(config));
+    std::vector<runs::EpochMetrics> history;
     for (size_t i = 0; i < losses.size(); ++i) {
-      train::EpochMetrics epoch;
+      runs::EpochMetrics epoch;
       epoch.epoch = config.epochs + 1 + static_cast<int64_t>(i) - static_cast<int64_t>(losses.size());
       epoch.step = 390 * epoch.epoch;
       epoch.train_loss = losses[i];
@@ -230,7 +230,7 @@ class Folder : public scratch::Test {
       epoch.seconds = 5 * static_cast<double>(i + 1);
       history.push_back(epoch);
     }
-    train::write_metrics(folder, history);
+    runs::write_metrics(folder, history);
   }
 };
 
@@ -259,7 +259,7 @@ TEST_F(Folder, CopiedRunsCountWhereTheirRecipeMatches) {
   write_run(folder_ / "full" / "from the other machine", elsewhere, "finished");
   fs::create_directories(folder_ / "full" / "data");
   base::write_file(folder_ / "full" / "letter.txt", "dear");
-  Circumstances like_there;
+  RunEnvironment like_there;
   like_there.device = "cpu";
   auto jobs = make_plan(cells, 2, Scale::kFull, like_there, folder_);
   ASSERT_EQ(jobs.size(), 2u);
@@ -296,8 +296,8 @@ TEST_F(Folder, AFinishedRunHasAllItsEpochs) {
     changed.patience = patience;
     write_run(folder_ / "run", changed, "finished", {3, 2, 1});  // better in each
     changed.epochs = epochs;
-    base::write_file(folder_ / "run" / "config.toml", train::to_toml(changed));
-    return read_run(folder_ / "run")->finished();
+    base::write_file(folder_ / "run" / "config.toml", runs::to_toml(changed));
+    return read_run_record(folder_ / "run")->finished();
   };
   EXPECT_TRUE(finished(0, config.epochs));
   EXPECT_THROW(finished(0, config.epochs + 1), std::runtime_error);
@@ -310,14 +310,14 @@ TEST_F(Folder, AFinishedRunHasAllItsEpochs) {
     lines.replace(lines.find("\"test_error\":" + std::string(error)), 16, "\"test_error\":8.0");
   base::write_file(folder_ / "run" / "metrics.jsonl", lines);
   config.epochs += 10;
-  base::write_file(folder_ / "run" / "config.toml", train::to_toml(config));
-  EXPECT_TRUE(read_run(folder_ / "run")->finished());
+  base::write_file(folder_ / "run" / "config.toml", runs::to_toml(config));
+  EXPECT_TRUE(read_run_record(folder_ / "run")->finished());
 }
 
-TEST_F(Folder, ReadingsAreTheStatedOnes) {
+TEST_F(Folder, CellValuesAreTheStatedOnes) {
   auto config = run_spec(pixel_recipe("cayley-sgd", 116), Scale::kFull, 1, {}).config;
   write_run(folder_ / "run", config, "finished", {3, 2, 1});
-  auto run = *read_run(folder_ / "run");
+  auto run = *read_run_record(folder_ / "run");
   EXPECT_DOUBLE_EQ(last_test_error(run), 5);
   EXPECT_DOUBLE_EQ(last_train_loss(run), 1);
   EXPECT_DOUBLE_EQ(epoch_seconds(run), 5);
@@ -327,7 +327,7 @@ TEST_F(Folder, ReadingsAreTheStatedOnes) {
   run.epochs[2].validation_error = 6;
   EXPECT_DOUBLE_EQ(accuracy_by_validation(run), 94) << "the test error at the epoch that validation chose";
   EXPECT_TRUE(std::isnan(mean_defect(run)));
-  EXPECT_FALSE(read_run(folder_).has_value());
+  EXPECT_FALSE(read_run_record(folder_).has_value());
 }
 
 /// Results of Table 1 with the same error in every cell but one.
@@ -389,7 +389,7 @@ TEST(Figures, AreDrawnWithTheirClaim) {
   Results results{&figure, Scale::kSmoke, {}};
   for (const auto& cell : figure.cells) {
     CellResult result{cell, 1, {}, {}, {}};
-    train::EpochMetrics epoch;
+    runs::EpochMetrics epoch;
     Measured one{1, 0.5, {}, {}};
     for (int64_t i = 1; i <= 20; ++i) {
       epoch.epoch = i;
@@ -460,7 +460,7 @@ TEST_F(Folder, SmokeDataOfAHeaderThatLiesIsAnErrorBeforeMemoryIsTaken) {
 
 TEST_F(Folder, HalfASetInANamedFolderIsNotReplacedByAnother) {
   const auto recipe = image_recipe("so", "cifar10", "wrn-28-10");
-  Circumstances here;
+  RunEnvironment here;
   here.data_dir = folder_.string();
   support::write_set("mnist", folder_ / "mnist", 4);
   EXPECT_EQ(run_spec(recipe, Scale::kSmoke, 1, here).config.data, "mnist");  // it stands in

@@ -1,15 +1,16 @@
 #include "paper/unitariness.h"
 
 #include "tests/support.h"
+#include "train/resolve_config.h"
 
 // Table 5's cells are different arithmetic for one path: where no form breaks down, all of them take the
 // network to the same place, and they differ in how far off the manifold they leave it.
 
 namespace unitariness_test {
 
-using stiefel::train::CayleyForm;
-using stiefel::train::Config;
-using stiefel::train::UnitarinessCell;
+using stiefel::paper::CayleyForm;
+using stiefel::paper::UnitarinessCell;
+using stiefel::runs::Config;
 
 UnitarinessCell cell(CayleyForm form, int64_t rounds, bool closed) {
   UnitarinessCell result;
@@ -30,16 +31,16 @@ TEST(Unitariness, AllFormsTakeTheSamePath) {
   config.lr = 1e-3;
   config.lr_manifold = 0.02;
   config.device = "cpu";
-  config.resolve();
+  stiefel::train::resolve(config);
   std::vector<UnitarinessCell> cells{
       cell(CayleyForm::kPolished, 4, false), cell(CayleyForm::kPolished, 0, true),
       cell(CayleyForm::kPrinted, 0, true),   cell(CayleyForm::kPrinted, 4, false),
       cell(CayleyForm::kReleased, 4, false),
   };
   auto still = std::vector<UnitarinessCell>{cells[0]};
-  stiefel::train::measure_unitariness(config, 40, cells, [](const std::string&) {});
+  stiefel::paper::measure_unitariness(config, 40, cells, [](const std::string&) {});
   config.lr_manifold = 1e-9;
-  stiefel::train::measure_unitariness(config, 40, still, [](const std::string&) {});
+  stiefel::paper::measure_unitariness(config, 40, still, [](const std::string&) {});
   const auto& exact = cells[1];
   // K matters: where it hardly moves the loss is another.
   const double gain = std::abs(still[0].loss - exact.loss);

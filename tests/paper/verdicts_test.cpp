@@ -22,7 +22,7 @@ using namespace stiefel::paper;
 namespace train = stiefel::train;
 
 using Kind = Verdict::Kind;
-using History = std::vector<train::EpochMetrics>;
+using History = std::vector<runs::EpochMetrics>;
 
 const double kDiverged[] = {NAN, INFINITY};
 
@@ -230,9 +230,9 @@ TEST(Table5, AsksForASmallErrorBelowTheClosedForms) {
 }
 
 TEST(Table5, NamesItsRowsAsTheRunsAreNamed) {
-  const std::map<train::CayleyForm, std::string> names{{train::CayleyForm::kPrinted, "printed"},
-                                                       {train::CayleyForm::kReleased, "released"},
-                                                       {train::CayleyForm::kPolished, "polished"}};
+  const std::map<paper::CayleyForm, std::string> names{{paper::CayleyForm::kPrinted, "printed"},
+                                                       {paper::CayleyForm::kReleased, "released"},
+                                                       {paper::CayleyForm::kPolished, "polished"}};
   for (const auto& cell : find_experiment("table5").cells) {
     const auto& part = *cell.recipe->unitariness;
     const auto& form = names.at(part.form);
@@ -249,7 +249,7 @@ TEST(Table5, NamesItsRowsAsTheRunsAreNamed) {
 History curve(double end, double seconds = 10) {
   History history;
   for (int64_t i = 1; i <= 20; ++i) {
-    train::EpochMetrics epoch;
+    runs::EpochMetrics epoch;
     epoch.epoch = i;
     epoch.train_loss = end * 20 / static_cast<double>(i);
     epoch.epoch_seconds = seconds;

@@ -85,7 +85,7 @@ TEST_F(Report, ReadsAFolder) {
   ASSERT_EQ(read.epochs.size(), 20U);
   EXPECT_EQ(read.epochs[2].epoch, 3);
   EXPECT_EQ(read.epochs[2].step, 3 * 468);
-  EXPECT_NEAR(read.epochs[0].rate_manifold, 0.2, 1e-12);
+  EXPECT_NEAR(read.epochs[0].rate_manifold.value(), 0.2, 1e-12);
   EXPECT_TRUE(read.warnings.empty());
 }
 
@@ -99,7 +99,7 @@ TEST_F(Report, AContinuedRunNamesTheCommitsOfItsParts) {
 
 TEST_F(Report, MissingAndNullValuesAreMissing) {
   const auto sgd = run("sgd", {"sgd", "sgd"});
-  EXPECT_TRUE(std::isnan(sgd.epochs[0].defect_max));
+  EXPECT_TRUE(std::isnan(sgd.epochs[0].defect_max.value()));
   samples::write(path("bare/run.json"), "{}");
   samples::write(path("bare/metrics.jsonl"),
                  "{\"train_loss\":null,\"epoch_seconds\":2}\n\n{\"epoch_seconds\":3}");
@@ -197,15 +197,13 @@ TEST_F(Report, AResumedRunsLaterLinesCount) {
   EXPECT_EQ(read.warnings.size(), 1U);
 }
 
-TEST_F(Report, Settings) {
-  const auto settings = stiefel::report::parse_settings(
-      "# a comment\n; another\n\nname=\"a # b\"\nlist=[1, 2]  # a trailing one\n[train]\n rate = 0.1 "
-      "\r\n[default]\nx=''\n");
-  ASSERT_EQ(settings.size(), 4U);
-  EXPECT_EQ(settings[0], (stiefel::report::Pair{"name", "a # b"}));
-  EXPECT_EQ(settings[1], (stiefel::report::Pair{"list", "[1, 2]"}));
-  EXPECT_EQ(settings[2], (stiefel::report::Pair{"train.rate", "0.1"}));
-  EXPECT_EQ(settings[3], (stiefel::report::Pair{"x", ""}));
+TEST_F(Report, SettingsOfOtherVersionsAreShown) {
+  run("a");
+  samples::write(path("a/config.toml"), "optim = \"sgd\"\n[new]\nknob = [1, 2]  # of a later version\n");
+  const auto read = read_run_folder(path("a"));
+  using Pairs = std::vector<stiefel::report::Pair>;
+  EXPECT_EQ(read.settings, (Pairs{{"optim", "sgd"}, {"new.knob", "[1, 2]"}}));
+  EXPECT_SAYS(render({read}), "new.knob");
 }
 
 TEST_F(Report, OnlyWhatDiffersIsInTheTableOfSettings) {
@@ -279,7 +277,7 @@ TEST_F(Report, TheBestEpochIsTheOneThatValidationChose) {
   EXPECT_SAYS(page, "8.50 %<small>epoch 2, by validation</small>");
   // Without validation it is the lowest, and is called that.
   auto epochs = chosen.epochs;
-  for (auto& epoch : epochs) epoch.validation_error = stiefel::report::kMissing;
+  for (auto& epoch : epochs) epoch.validation_error.reset();
   const auto lowest = with(chosen, epochs);
   EXPECT_FALSE(stiefel::report::summarise(lowest).validation_decides);
   EXPECT_EQ(stiefel::report::summarise(lowest).best_epoch, 3);
@@ -293,8 +291,8 @@ TEST_F(Report, TheBestEpochIsTheOneThatValidationChose) {
 TEST_F(Report, ARateIsDrawnAlongTheEpochThatItWasUsedIn) {
   std::vector<stiefel::report::Epoch> epochs(4);
   for (size_t i = 0; i < epochs.size(); ++i) {
-    epochs[i].epoch = static_cast<double>(i + 1);
-    epochs[i].seconds = 10 * epochs[i].epoch;
+    epochs[i].epoch = static_cast<int64_t>(i + 1);
+    epochs[i].seconds = 10 * static_cast<double>(i + 1);
     epochs[i].epoch_seconds = 10;
     epochs[i].test_error = 5;
     epochs[i].rate_euclidean = i < 2 ? 0.1 : 0.02;  // dropped after two epochs

@@ -7,7 +7,7 @@
 
 // The table of methods, on which the trainer, the benchmarks, the paper's recipes and the report rely.
 
-namespace {
+namespace method_facts_test {
 
 using namespace stiefel::runs;
 
@@ -67,4 +67,4 @@ TEST(MethodFacts, TitlesOfJoinedNames) {
     EXPECT_EQ(method_title(other), other);
 }
 
-}  // namespace
+}  // namespace method_facts_test

@@ -14,8 +14,8 @@
 namespace sequence_tasks_test {
 
 using at::Tensor;
+using stiefel::runs::Config;
 using stiefel::train::AddingTask;
-using stiefel::train::Config;
 using stiefel::train::CopyingTask;
 using stiefel::train::make_task;
 using stiefel::train::PixelTask;

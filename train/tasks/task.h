@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "data/fingerprint.h"
-#include "runs/config.h"
+#include "train/resolve_config.h"
 
 namespace stiefel::train {
 

@@ -4,19 +4,20 @@
 
 #include <stdexcept>
 
-#include "config.h"
+#include "message.h"
+#include "methods.h"
 #include "models/network.h"
-#include "train/message.h"
-#include "train/network.h"
+#include "network.h"
+#include "resolve_config.h"
 
 namespace stiefel::train {
 
 namespace {
 
-Config config_of(const Checkpoints::Loaded& loaded) {
+Config checkpoint_config(const runs::Checkpoints::Loaded& loaded) {
   try {
-    auto config = config_from_toml(loaded.config, "its config");
-    config.resolve();
+    auto config = runs::config_from_toml(loaded.config, "its config");
+    resolve(config);
     return config;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(
@@ -25,9 +26,9 @@ Config config_of(const Checkpoints::Loaded& loaded) {
 }
 
 template <class Restore>
-void try_restore(const Checkpoints::Loaded& loaded, Restore&& restore) {
+void try_restore(const runs::Checkpoints::Loaded& loaded, Restore&& restore_content) {
   try {
-    restore();
+    restore_content();
   } catch (const std::exception& error) {
     const auto message = message_of(error);
     throw std::runtime_error(fmt::format("{}: is whole, but what it holds cannot be restored: {}",
@@ -37,19 +38,20 @@ void try_restore(const Checkpoints::Loaded& loaded, Restore&& restore) {
 
 }  // namespace
 
-void check_content(const Checkpoints::Loaded& loaded) {
-  const auto config = config_of(loaded);
+void check_content(const runs::Checkpoints::Loaded& loaded) {
+  const auto config = checkpoint_config(loaded);
   try_restore(loaded, [&] {
     const auto model = make_network(config);
-    restore(loaded, *model, nullptr);  // first, for optimisers look at the weights that they are given
+    runs::restore(loaded, *model,
+                  nullptr);  // first, because optimisers inspect the weights that they are given
     auto optimisers = find_method(config.optim).make(split_for(*model, config), config);
-    restore(loaded, *model, &optimisers);
+    runs::restore(loaded, *model, &optimisers);
   });
 }
 
-void check_network(const Checkpoints::Loaded& loaded) {
-  const auto config = config_of(loaded);
-  try_restore(loaded, [&] { restore(loaded, *make_network(config), nullptr); });
+void check_network(const runs::Checkpoints::Loaded& loaded) {
+  const auto config = checkpoint_config(loaded);
+  try_restore(loaded, [&] { runs::restore(loaded, *make_network(config), nullptr); });
 }
 
 }  // namespace stiefel::train

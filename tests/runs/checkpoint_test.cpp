@@ -12,29 +12,29 @@
 #include "base/files.h"
 #include "models/classifier.h"
 #include "runs/checkpoint.h"
-#include "runs/checkpoint_content.h"
-#include "runs/checkpoint_pace.h"
 #include "runs/config.h"
-#include "runs/tensorboard.h"
 #include "tests/scratch.h"
+#include "train/checkpoint_content.h"
 #include "train/methods.h"
+#include "train/resolve_config.h"
 
-// What a run leaves in its folder: checkpoints and TensorBoard's records.
+// Checkpoints: written, damaged, restored.
 
-namespace run_files_test {
+namespace checkpoint_test {
 
 namespace fs = std::filesystem;
 namespace base = stiefel::base;
-using namespace stiefel::train;
+using namespace stiefel::runs;
+using stiefel::train::check_content;
 
 class Folder : public scratch::Test {};
 
 struct Tiny {
   Tiny() : model(stiefel::models::make_classifier("small", {1, 10, 0})) {
-    config.resolve();
+    stiefel::train::resolve(config);
     auto split = stiefel::split_parameters(*model);
     for (auto& weight : split.manifold) stiefel::init::haar_(weight);
-    optimisers = find_method("cayley-sgd").make(split, config);
+    optimisers = stiefel::train::find_method("cayley-sgd").make(split, config);
   }
   void step(int seed) {
     torch::manual_seed(seed);
@@ -47,28 +47,28 @@ struct Tiny {
   Optimisers optimisers;
 };
 
-TEST_F(Folder, CheckpointsRestoreModelOptimisersAndProgress) {
+TEST_F(Folder, CheckpointsRestoreModelOptimisersAndState) {
   Tiny a;
   a.step(1);
-  Progress progress;
-  progress.epoch = 3;
-  progress.step = 7;
-  progress.total_steps = 107;
-  progress.loss_sum = 1.0 / 3;
+  RunState state;
+  state.epoch = 3;
+  state.step = 7;
+  state.total_steps = 107;
+  state.loss_sum = 1.0 / 3;
   EpochMetrics metrics;
   metrics.train_loss = NAN;
   metrics.defect_max = 1e-7;
-  progress.history = {metrics};
+  state.history = {metrics};
   const Checkpoints checkpoints(folder_);
-  checkpoints.save(*a.model, a.optimisers, progress, "the config", true);
+  checkpoints.save(*a.model, a.optimisers, state, "the config", true);
   std::string complaint;
   const auto loaded = checkpoints.newest(complaint);
   ASSERT_TRUE(loaded);
   EXPECT_EQ(loaded->config, "the config");
-  EXPECT_EQ(loaded->progress.step, 7);
-  EXPECT_EQ(loaded->progress.loss_sum, 1.0 / 3);
-  EXPECT_TRUE(std::isnan(loaded->progress.history.at(0).train_loss));
-  EXPECT_EQ(*loaded->progress.history.at(0).defect_max, 1e-7);
+  EXPECT_EQ(loaded->state.step, 7);
+  EXPECT_EQ(loaded->state.loss_sum, 1.0 / 3);
+  EXPECT_TRUE(std::isnan(loaded->state.history.at(0).train_loss));
+  EXPECT_EQ(*loaded->state.history.at(0).defect_max, 1e-7);
   Tiny b;
   restore(*loaded, *b.model, &b.optimisers);
   a.step(2);
@@ -84,14 +84,14 @@ TEST_F(Folder, CheckpointsRestoreModelOptimisersAndProgress) {
 TEST_F(Folder, TheLastTwoAndTheBestAreKept) {
   Tiny a;
   const Checkpoints checkpoints(folder_);
-  Progress progress;
+  RunState state;
   for (int i = 1; i <= 5; ++i) {
-    progress.total_steps = i * 10;
-    checkpoints.save(*a.model, a.optimisers, progress, "", i == 2);
+    state.total_steps = i * 10;
+    checkpoints.save(*a.model, a.optimisers, state, "", i == 2);
   }
   std::string complaint;
-  EXPECT_EQ(checkpoints.newest(complaint)->progress.total_steps, 50);
-  EXPECT_EQ(checkpoints.best(complaint)->progress.total_steps, 20);
+  EXPECT_EQ(checkpoints.newest(complaint)->state.total_steps, 50);
+  EXPECT_EQ(checkpoints.best(complaint)->state.total_steps, 20);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 3);
 }
 
@@ -102,64 +102,32 @@ TEST_F(Folder, WhatAKilledRunLeftOfACheckpointGoes) {
        {"step-000000007.ckpt.tmp", "step-000000007.ckpt.1.tmp", "best.ckpt.tmp", "mine.tmp"})
     std::ofstream(folder_ / name) << "half";
   fs::create_directory(folder_ / "step-000000010.ckpt.tmp");
-  Progress progress;
-  progress.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, progress, "", true);
+  RunState state;
+  state.total_steps = 10;
+  checkpoints.save(*a.model, a.optimisers, state, "", true);
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder_)) names.insert(entry.path().filename());
   EXPECT_EQ(names, (std::set<std::string>{"best.ckpt", "mine.tmp", "step-000000010.ckpt",
                                           "step-000000010.ckpt.tmp"}));
   std::string complaint;
-  EXPECT_EQ(checkpoints.newest(complaint)->progress.total_steps, 10);
-}
-
-TEST(CheckpointPace, CountsEpochs) {
-  CheckpointPace pace(3, 0);
-  pace.wrote(0, 1000);
-  std::vector<int64_t> due;
-  for (int64_t epoch = 1; epoch <= 7; ++epoch) {
-    if (pace.due(epoch, 1001)) due.push_back(epoch);
-  }
-  EXPECT_EQ(due, (std::vector<int64_t>{3, 6}));
-}
-
-TEST(CheckpointPace, TakesATwentiethOfTheTimeAtMost) {
-  // Epochs of a second, and checkpoints that take half a one, then 40 ms.
-  for (const double cost : {0.5, 0.04}) {
-    CheckpointPace pace(0, 0);
-    EXPECT_TRUE(pace.due(1, 1)) << "what one takes is not known yet";
-    double now = 0;
-    double writing = 0;
-    int written = 0;
-    for (int64_t epoch = 1; epoch <= 1000; ++epoch) {
-      now += 1;
-      if (!pace.due(epoch, now)) continue;
-      pace.wrote(now, now + cost);
-      now += cost;
-      writing += cost;
-      ++written;
-    }
-    EXPECT_LE(writing, 0.05 * now + cost);
-    // And not more seldom than that: an epoch's end may come almost an epoch late.
-    EXPECT_GE(written, static_cast<int>(now / (20 * cost + 1)));
-  }
+  EXPECT_EQ(checkpoints.newest(complaint)->state.total_steps, 10);
 }
 
 TEST_F(Folder, DamagedCheckpointsAreNamedAndTheOlderOneIsUsed) {
   Tiny a;
   const Checkpoints checkpoints(folder_);
-  Progress progress;
-  progress.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, progress, "", false);
-  progress.total_steps = 20;
-  checkpoints.save(*a.model, a.optimisers, progress, "", false);
+  RunState state;
+  state.total_steps = 10;
+  checkpoints.save(*a.model, a.optimisers, state, "", false);
+  state.total_steps = 20;
+  checkpoints.save(*a.model, a.optimisers, state, "", false);
   const auto newest = folder_ / "step-000000020.ckpt";
   const auto whole = base::read_file(newest);
   const auto use = [&](const std::string& bytes) {
     std::ofstream(newest, std::ios::binary | std::ios::trunc) << bytes;
     std::string complaint;
     const auto loaded = checkpoints.newest(complaint);
-    EXPECT_TRUE(loaded && loaded->progress.total_steps == 10) << complaint;
+    EXPECT_TRUE(loaded && loaded->state.total_steps == 10) << complaint;
     return complaint;
   };
   EXPECT_NE(use(whole.substr(0, whole.size() / 2)).find("cut short"), std::string::npos);
@@ -181,18 +149,18 @@ std::string checkpoint_with(const std::string& body) {
 TEST_F(Folder, AWholeFileWithTheWrongContentIsNamedAndTheOlderOneIsUsed) {
   Tiny a;
   const Checkpoints checkpoints(folder_);
-  Progress progress;
-  progress.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, progress, to_toml(a.config), false);
-  progress.total_steps = 20;
-  checkpoints.save(*a.model, a.optimisers, progress, to_toml(a.config), false);
+  RunState state;
+  state.total_steps = 10;
+  checkpoints.save(*a.model, a.optimisers, state, to_toml(a.config), false);
+  state.total_steps = 20;
+  checkpoints.save(*a.model, a.optimisers, state, to_toml(a.config), false);
   const auto newest = folder_ / "step-000000020.ckpt";
   const auto whole = read_checkpoint(newest);
   const auto use = [&](const std::string& body) {
     std::ofstream(newest, std::ios::binary | std::ios::trunc) << checkpoint_with(body);
     std::string complaint;
     const auto loaded = checkpoints.newest(complaint, check_content);
-    EXPECT_TRUE(loaded && loaded->progress.total_steps == 10) << complaint;
+    EXPECT_TRUE(loaded && loaded->state.total_steps == 10) << complaint;
     EXPECT_NE(complaint.find(newest.string()), std::string::npos) << complaint;
     return complaint;
   };
@@ -215,7 +183,7 @@ TEST_F(Folder, AWholeFileWithTheWrongContentIsNamedAndTheOlderOneIsUsed) {
   {
     std::ofstream(newest, std::ios::binary | std::ios::trunc) << checkpoint_with(with_header(head.dump()));
     std::string complaint;
-    EXPECT_EQ(checkpoints.newest(complaint, check_content)->progress.total_steps, 20) << complaint;
+    EXPECT_EQ(checkpoints.newest(complaint, check_content)->state.total_steps, 20) << complaint;
   }
   for (const auto* name : {"epoch", "step", "total_steps", "wrong"}) {
     for (const auto& value : {nlohmann::json(-1), nlohmann::json(1e300), nlohmann::json("1")}) {
@@ -242,10 +210,10 @@ TEST_F(Folder, TheBestIsGoneOnFromWhereItIsTheNewest) {
   Tiny a;
   const Checkpoints checkpoints(folder_);
   EXPECT_FALSE(checkpoints.any());
-  Progress progress;
+  RunState state;
   const auto save = [&](int64_t steps, bool best) {
-    progress.total_steps = steps;
-    checkpoints.save(*a.model, a.optimisers, progress, "", best);
+    state.total_steps = steps;
+    checkpoints.save(*a.model, a.optimisers, state, "", best);
   };
   const auto newest = [&] {
     std::string complaint;
@@ -270,12 +238,12 @@ TEST_F(Folder, ACheckpointThatCannotBeUsedDoesNotPushOutThoseThatCan) {
   const Checkpoints checkpoints(folder_);
   for (const auto* name : {"step-000000080.ckpt", "step-000000060.ckpt"})
     std::ofstream(folder_ / name) << "x";
-  Progress progress;
+  RunState state;
   for (const int64_t steps : {20, 30, 40}) {
-    progress.total_steps = steps;
-    checkpoints.save(*a.model, a.optimisers, progress, "", false);
+    state.total_steps = steps;
+    checkpoints.save(*a.model, a.optimisers, state, "", false);
     std::string complaint;
-    EXPECT_EQ(checkpoints.newest(complaint)->progress.total_steps, steps);
+    EXPECT_EQ(checkpoints.newest(complaint)->state.total_steps, steps);
   }
   EXPECT_FALSE(fs::exists(folder_ / "step-000000020.ckpt"));
   EXPECT_TRUE(fs::exists(folder_ / "step-000000030.ckpt"));
@@ -284,51 +252,30 @@ TEST_F(Folder, ACheckpointThatCannotBeUsedDoesNotPushOutThoseThatCan) {
 TEST_F(Folder, AFifoInPlaceOfACheckpointIsPassedOver) {
   Tiny a;
   const Checkpoints checkpoints(folder_);
-  Progress progress;
-  progress.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, progress, "", false);
+  RunState state;
+  state.total_steps = 10;
+  checkpoints.save(*a.model, a.optimisers, state, "", false);
   for (const auto* name : {"step-000000020.ckpt", "best.ckpt"})
     ASSERT_EQ(mkfifo((folder_ / name).c_str(), 0600), 0);
   std::string complaint;
-  EXPECT_EQ(checkpoints.newest(complaint)->progress.total_steps, 10);
+  EXPECT_EQ(checkpoints.newest(complaint)->state.total_steps, 10);
   EXPECT_NE(complaint.find("is a fifo"), std::string::npos) << complaint;
 }
 
 TEST_F(Folder, CheckpointsKeepTheFingerprintOfTheData) {
   Tiny a;
   const Checkpoints checkpoints(folder_);
-  Progress progress;
-  progress.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, progress, "", false);
+  RunState state;
+  state.total_steps = 10;
+  checkpoints.save(*a.model, a.optimisers, state, "", false);
   std::string complaint;
-  EXPECT_FALSE(checkpoints.newest(complaint)->progress.data);  // as those of older versions
-  progress.data = stiefel::data::Fingerprint{{512, 0xffffffffU, 1}, {96, 2, 3}};
-  checkpoints.save(*a.model, a.optimisers, progress, "", false);
-  const auto read = checkpoints.newest(complaint)->progress.data;
+  EXPECT_FALSE(checkpoints.newest(complaint)->state.data);  // as those of older versions
+  state.data = stiefel::data::Fingerprint{{512, 0xffffffffU, 1}, {96, 2, 3}};
+  checkpoints.save(*a.model, a.optimisers, state, "", false);
+  const auto read = checkpoints.newest(complaint)->state.data;
   ASSERT_TRUE(read);
-  EXPECT_TRUE(stiefel::data::changes(*progress.data, *read).empty());
+  EXPECT_TRUE(stiefel::data::changes(*state.data, *read).empty());
   EXPECT_EQ(read->train.pixels, 0xffffffffU);
 }
 
-TEST(TensorBoard, ChecksumIsCastagnolis) {
-  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);  // the check value of the CRC catalogue
-  EXPECT_EQ(crc32c(""), 0u);
-}
-
-TEST_F(Folder, TensorBoardRecordsDecodeAsProtocolBuffers) {
-  if (std::system("command -v protoc >/dev/null 2>&1") != 0)
-    GTEST_SKIP() << "no protoc (Debian: protobuf-compiler)";
-  const auto record = tensorboard_scalar("test_error", 12.5F, 300, 1.5);
-  uint64_t length = 0;
-  std::memcpy(&length, record.data(), 8);
-  ASSERT_EQ(record.size(), 8 + 4 + length + 4);
-  std::ofstream(folder_ / "event", std::ios::binary) << record.substr(12, length);
-  const auto command =
-      "protoc --decode_raw < " + (folder_ / "event").string() + " > " + (folder_ / "text").string();
-  ASSERT_EQ(std::system(command.c_str()), 0);
-  const auto text = base::read_file(folder_ / "text");
-  EXPECT_EQ(text,
-            "1: 0x3ff8000000000000\n2: 300\n5 {\n  1 {\n    1: \"test_error\"\n    2: 0x41480000\n  }\n}\n");
-}
-
-}  // namespace run_files_test
+}  // namespace checkpoint_test

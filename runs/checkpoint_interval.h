@@ -2,21 +2,21 @@
 
 #include <cstdint>
 
-namespace stiefel::train {
+namespace stiefel::runs {
 
-/// When the end of an epoch is written down: every so many epochs, or as often as writing takes a twentieth
+/// When the end of an epoch is checkpointed: every so many epochs, or as often as writing takes a twentieth
 /// of the time at most. Times are seconds on any one clock.
-class CheckpointPace {
+class CheckpointInterval {
  public:
   /// `every`: epochs between checkpoints; 0: by the time they take.
-  CheckpointPace(int64_t every, double now) : every_(every), last_(now) {}
+  CheckpointInterval(int64_t every, double now) : every_(every), last_(now) {}
 
-  bool due(int64_t epoch, double now) const {
+  bool is_due(int64_t epoch, double now) const {
     return every_ > 0 ? epoch % every_ == 0 : now - last_ >= kTimesTheCost * cost_;
   }
 
-  /// A checkpoint was begun and ended then.
-  void wrote(double begun, double ended) {
+  /// Records when a checkpoint was begun and ended.
+  void record(double begun, double ended) {
     cost_ = ended - begun;
     last_ = ended;
   }
@@ -29,4 +29,4 @@ class CheckpointPace {
   double cost_ = 0;  ///< unknown before the first, which is therefore due after the first epoch
 };
 
-}  // namespace stiefel::train
+}  // namespace stiefel::runs

@@ -1,4 +1,4 @@
-#include "kept.h"
+#include "cached_results.h"
 
 #include <fmt/format.h>
 
@@ -51,9 +51,9 @@ json own_origin(const json& origin, const json& shared) {
 /// What is not a finite number is null in JSON.
 double number(const json& value) { return value.is_null() ? NAN : value.get<double>(); }
 
-CellResult read_cell(const Cell& cell, const json& kept, const json& shared) {
+CellResult read_cell(const Cell& cell, const json& cached, const json& shared) {
   CellResult result{cell, 0, {}, {}, {}};
-  const json measured = kept.at("measured");
+  const json measured = cached.at("measured");
   for (const auto& one : measured) {
     auto origin = shared;
     origin.update(one.at("provenance"));
@@ -64,8 +64,8 @@ CellResult read_cell(const Cell& cell, const json& kept, const json& shared) {
   if (result.measured.empty())
     throw std::runtime_error(fmt::format("no number in {}, {}", cell.row, cell.column));
   result.wanted = static_cast<int64_t>(result.measured.size());
-  if (kept.contains("passes")) result.passes = kept["passes"].get<bool>();
-  result.remark = kept.value("remark", std::string());
+  if (cached.contains("passes")) result.passes = cached["passes"].get<bool>();
+  result.remark = cached.value("remark", std::string());
   return result;
 }
 
@@ -78,15 +78,15 @@ Results parse(const Experiment& experiment, Scale scale, const std::string& text
   const auto all = base::parse_json(text);
   expect(all, "experiment", experiment.name);
   expect(all, "scale", to_string(scale));
-  const json kept = all.at("cells");
-  if (kept.size() != experiment.cells.size())
-    throw std::runtime_error(fmt::format("it has {} cells, not {}", kept.size(), experiment.cells.size()));
+  const json cached = all.at("cells");
+  if (cached.size() != experiment.cells.size())
+    throw std::runtime_error(fmt::format("it has {} cells, not {}", cached.size(), experiment.cells.size()));
   Results results{&experiment, scale, {}};
   for (const auto& cell : experiment.cells) {
-    const auto found = std::find_if(kept.begin(), kept.end(), [&](const json& one) {
+    const auto found = std::find_if(cached.begin(), cached.end(), [&](const json& one) {
       return one.at("row") == cell.row && one.at("column") == cell.column;
     });
-    if (found == kept.end())
+    if (found == cached.end())
       throw std::runtime_error(fmt::format("it has no cell {}, {}", cell.row, cell.column));
     results.cells.push_back(read_cell(cell, *found, all.at("provenance")));
   }
@@ -95,11 +95,11 @@ Results parse(const Experiment& experiment, Scale scale, const std::string& text
 
 }  // namespace
 
-fs::path kept_file(const Experiment& experiment, Scale scale, const fs::path& out) {
+fs::path cached_results_file(const Experiment& experiment, Scale scale, const fs::path& out) {
   return out / to_string(scale) / (experiment.name + ".json");
 }
 
-bool keep_results(const Results& results, const fs::path& out) {
+bool cache_results(const Results& results, const fs::path& out) {
   if (!is_whole(results)) return false;
   const auto shared = shared_origin(results);
   json cells = json::array();
@@ -117,22 +117,22 @@ bool keep_results(const Results& results, const fs::path& out) {
                  {"scale", to_string(results.scale)},
                  {"provenance", shared},
                  {"cells", cells}};
-  const auto file = kept_file(*results.experiment, results.scale, out);
+  const auto file = cached_results_file(*results.experiment, results.scale, out);
   fs::create_directories(file.parent_path());
   // A command may hold bytes that are no UTF-8.
   base::write_file(file, all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   return true;
 }
 
-std::optional<Results> read_kept(const Experiment& experiment, Scale scale, const fs::path& out) {
-  const auto file = kept_file(experiment, scale, out);
+std::optional<Results> read_cached_results(const Experiment& experiment, Scale scale, const fs::path& out) {
+  const auto file = cached_results_file(experiment, scale, out);
   if (!fs::exists(file)) return std::nullopt;
   const auto text = base::read_file(file);
   try {
     return parse(experiment, scale, text);
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format(
-        "{} is damaged or of another version: {}; restore it from a copy or compute it anew with "
+        "{} is damaged or of another version: {}; restore it from a copy or compute it again with "
         "`stiefel paper {} --scale {} --out {}`",
         base::printable(file), error.what(), experiment.name, to_string(scale), base::shell_word(out)));
   }

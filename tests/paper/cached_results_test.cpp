@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "paper/jobs/kept.h"
+#include "paper/jobs/cached_results.h"
 #include "paper/jobs/results.h"
 #include "paper/jobs/run_store.h"
 #include "paper/publish/formats.h"
@@ -14,7 +14,7 @@
 
 // What the theorems computed is kept and read back, and nothing else is taken for it.
 
-namespace kept_test {
+namespace cached_results_test {
 
 namespace fs = std::filesystem;
 namespace base = stiefel::base;
@@ -51,7 +51,7 @@ void expect_same(const Results& a, const Results& b) {
 
 TEST_F(Kept, WhatWasComputedIsReadBackTheSame) {
   const auto& theorem = find_experiment("theorem1");
-  EXPECT_FALSE(read_kept(theorem, Scale::kFull, folder_));
+  EXPECT_FALSE(read_cached_results(theorem, Scale::kFull, folder_));
   Results computed{&theorem, Scale::kFull, {}};
   for (const auto& cell : theorem.cells) computed.cells.push_back({cell, 2, {}, {}, {}});
   theorem.compute(computed, 2, [](const std::string&) {});
@@ -61,8 +61,8 @@ TEST_F(Kept, WhatWasComputedIsReadBackTheSame) {
       results.cells[1].measured[1].value = NAN;
       results.cells[1].passes = false;
       if (scale == Scale::kFull && results.experiment == &theorem) results = computed;
-      ASSERT_TRUE(keep_results(results, folder_));
-      const auto kept = read_kept(*results.experiment, scale, folder_);
+      ASSERT_TRUE(cache_results(results, folder_));
+      const auto kept = read_cached_results(*results.experiment, scale, folder_);
       ASSERT_TRUE(kept);
       expect_same(results, *kept);
       EXPECT_EQ(seeds_of(*kept), 2);
@@ -74,30 +74,30 @@ TEST_F(Kept, WhatWasComputedIsReadBackTheSame) {
 
 TEST_F(Kept, APartIsNotKeptInPlaceOfTheWhole) {
   auto results = samples::computed_theorem("theorem1");
-  ASSERT_TRUE(keep_results(results, folder_));
-  const auto file = kept_file(*results.experiment, results.scale, folder_);
+  ASSERT_TRUE(cache_results(results, folder_));
+  const auto file = cached_results_file(*results.experiment, results.scale, folder_);
   const auto whole = base::read_file(file);
   auto part = results;
   part.cells.pop_back();
-  EXPECT_FALSE(keep_results(part, folder_));
+  EXPECT_FALSE(cache_results(part, folder_));
   part = results;
   part.cells[3].measured.clear();
-  EXPECT_FALSE(keep_results(part, folder_));
+  EXPECT_FALSE(cache_results(part, folder_));
   EXPECT_EQ(base::read_file(file), whole);
   for (auto& one : results.cells[0].measured) one.value += 1;
-  EXPECT_TRUE(keep_results(results, folder_));
-  expect_same(results, *read_kept(*results.experiment, results.scale, folder_));
+  EXPECT_TRUE(cache_results(results, folder_));
+  expect_same(results, *read_cached_results(*results.experiment, results.scale, folder_));
 }
 
 TEST_F(Kept, ADamagedKeptFileIsNamed) {
   const auto results = samples::computed_theorem("theorem1");
-  ASSERT_TRUE(keep_results(results, folder_));
-  const auto file = kept_file(*results.experiment, results.scale, folder_);
+  ASSERT_TRUE(cache_results(results, folder_));
+  const auto file = cached_results_file(*results.experiment, results.scale, folder_);
   const auto whole = nlohmann::json::parse(base::read_file(file));
   const auto expect_named = [&](const std::string& text) {
     base::write_file(file, text);
     try {
-      read_kept(*results.experiment, results.scale, folder_);
+      read_cached_results(*results.experiment, results.scale, folder_);
       FAIL() << text;
     } catch (const std::runtime_error& error) {
       const std::string what = error.what();
@@ -135,8 +135,8 @@ TEST_F(Kept, ADamagedKeptFileIsNamed) {
   expect_named(broken.dump());
   // Another scale's in this one's place: a lesser computation must not pass for the full one.
   auto smaller = samples::computed_theorem("theorem1", Scale::kSmoke);
-  ASSERT_TRUE(keep_results(smaller, folder_));
-  expect_named(base::read_file(kept_file(*smaller.experiment, smaller.scale, folder_)));
+  ASSERT_TRUE(cache_results(smaller, folder_));
+  expect_named(base::read_file(cached_results_file(*smaller.experiment, smaller.scale, folder_)));
 }
 
-}  // namespace kept_test
+}  // namespace cached_results_test

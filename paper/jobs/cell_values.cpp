@@ -1,4 +1,4 @@
-#include "readings.h"
+#include "cell_values.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,0 +1,229 @@
+#include "resolve_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/numbers.h"
+#include "base/printable.h"
+#include "data/catalogue.h"
+#include "models/recurrent_net.h"
+#include "penalty_schedule.h"
+#include "runs/method_facts.h"
+#include "train/tasks/task.h"
+
+namespace stiefel::train {
+
+namespace {
+
+template <class Value>
+void check(bool good, const std::string& name, const Value& value, const std::string& allowed) {
+  if (!good) throw std::invalid_argument(fmt::format("--{} is {}; it must be {}", name, value, allowed));
+}
+
+void check_within(double value, const base::Interval& allowed, const std::string& name) {
+  check(allowed.contains(value), name, value, to_string(allowed));
+}
+
+void check_within(int64_t value, int64_t low, int64_t high, const std::string& name) {
+  check(value >= low && value <= high, name, value, fmt::format("from {} to {}", low, high));
+}
+
+constexpr double kMost = 1e12;
+constexpr base::Interval kNotNegative{0, kMost};
+constexpr base::Interval kBelowOne{0, 1, true, false};
+
+void check_one_of(const std::string& value, const std::vector<std::string>& allowed,
+                  const std::string& name) {
+  check(std::find(allowed.begin(), allowed.end(), value) != allowed.end(), name,
+        "'" + base::printable(value) + "'", fmt::format("one of {}", fmt::join(allowed, ", ")));
+}
+
+/// A choice of none, or of the methods of a family.
+void check_method(const std::string& value, const std::string& none, runs::MethodFamily family,
+                  const std::string& name) {
+  auto allowed = runs::method_names(family);
+  allowed.insert(allowed.begin(), none);
+  check_one_of(value, allowed, name);
+}
+
+/// The task, its network and what trains it.
+void resolve_task(Config& config, const runs::MethodFacts& method) {
+  check_one_of(config.task, task_names(), "task");
+  const bool sequence = is_sequence_task(config.task);
+  if (config.model == "auto") config.model = sequence ? "urnn-116" : "small";
+  if (config.rest == "auto") config.rest = sequence ? "rmsprop" : "sgd";
+  check_one_of(config.rest, {"sgd", "adam", "rmsprop"}, "rest");
+  check_within(config.clip, kNotNegative, "clip");
+  check_within(config.length, 2, 1000000, "length");
+  const bool recurrent = models::is_recurrent(config.model);
+  const auto refuse = [&](const std::string& why) { throw std::invalid_argument(why); };
+  if (sequence && !recurrent) {
+    refuse(fmt::format("--model {} is for images; --task {} takes urnn-N, ornn-N or rnn-N (urnn-116)",
+                       config.model, config.task));
+  }
+  if (!sequence && recurrent) {
+    refuse(fmt::format("--model {} is for sequences; add --task pixel, copying or adding", config.model));
+  }
+  if (config.permuted && config.task != "pixel") refuse("--permuted has no meaning without --task pixel");
+  if (config.rms_scaled && !method.is_retraction()) {
+    refuse(
+        fmt::format("--rms-scaled has no meaning with --optim {}; it goes with a retraction (cayley-closed)",
+                    config.optim));
+  }
+  if (!sequence) return;
+  const bool plain = config.model[0] == 'r';
+  if (plain && method.is_constrained()) {
+    refuse(fmt::format(
+        "--model {} is a plain network; train it with --optim adam or sgd, or choose urnn-N or ornn-N",
+        config.model));
+  }
+  if (!plain && !method.is_constrained()) {
+    refuse(fmt::format(
+        "--optim {} does not keep the matrix of {} on the manifold; choose cayley-sgd, cayley-adam or a "
+        "retraction, or the plain network rnn-N",
+        config.optim, config.model));
+  }
+  if (config.is_parametrised() || config.normalisation != "batch" || config.has_penalty() ||
+      config.dropout > 0) {
+    refuse("--weights, --normalisation, --penalty and --dropout are for images, not for --task " +
+           config.task);
+  }
+}
+
+/// The soft constraints and the parametrisations, which go with Euclidean optimisers only.
+void resolve_constraints(const Config& config, const runs::MethodFacts& method) {
+  check_method(config.penalty, "none", runs::MethodFamily::kPenalty, "penalty");
+  check_method(config.weights, "plain", runs::MethodFamily::kParametrisation, "weights");
+  check_method(config.normalisation, "batch", runs::MethodFamily::kNormalisation, "normalisation");
+  check_within(config.srip_rounds, 1, 1000, "srip-rounds");
+  check_within(config.group_size, 0, 1000000, "group-size");
+  const auto refuse = [](const std::string& what, const std::string& why) {
+    throw std::invalid_argument(fmt::format("{} {}", what, why));
+  };
+  if (config.has_penalty()) {
+    const auto what = fmt::format("--penalty {}", config.penalty);
+    if (method.is_constrained())
+      refuse(what,
+             fmt::format("has no meaning with --optim {}, whose weights are orthonormal", config.optim));
+    if (config.is_parametrised())
+      refuse(what, fmt::format("has no meaning with --weights {}, which are orthonormal", config.weights));
+    if (!config.penalty_weight) refuse(what, "needs --penalty-weight");
+    check_within(*config.penalty_weight, kNotNegative, "penalty-weight");
+    PenaltySchedule(*config.penalty_weight, config.penalty_schedule);  // throws where it cannot be read
+  } else if (config.penalty_weight || !config.penalty_schedule.empty()) {
+    refuse(config.penalty_weight ? "--penalty-weight" : "--penalty-schedule",
+           "has no meaning without --penalty so, dso or srip");
+  }
+  if (config.is_parametrised() && method.is_constrained()) {
+    refuse(fmt::format("--weights {}", config.weights),
+           fmt::format(
+               "has no meaning with --optim {}, which keeps the weights orthonormal itself; use sgd or adam",
+               config.optim));
+  }
+  if (config.group_size > 0 && config.weights != "omdsm")
+    refuse("--group-size", "has no meaning without --weights omdsm");
+}
+
+/// What runs where and in which numbers. `device` and `precision` stay auto: what they mean is decided where
+/// a run starts or goes on, so that a run can go on on another machine.
+void resolve_device(Config& config, const runs::MethodFacts& method) {
+  check_one_of(config.device, {"auto", "cpu", "cuda"}, "device");
+  check_one_of(config.precision, {"auto", "fp32", "tf32", "bf16"}, "precision");
+  check_one_of(config.step_precision, {"auto", "full", "mixed"}, "step-precision");
+  check_one_of(config.graph, {"auto", "off"}, "graph");
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument(fmt::format("--precision is {}, {}", config.precision, why));
+  };
+  if (config.device == "cpu" && config.precision != "auto" && config.precision != "fp32") {
+    refuse("which only a GPU has, but --device is cpu; use fp32 or auto");
+  }
+  if (config.precision == "bf16") {
+    if (is_sequence_task(config.task)) refuse("but a recurrent network needs fp32 (or tf32)");
+    if (config.is_parametrised())
+      refuse(fmt::format("in which --weights {} would not be orthonormal; use tf32 or fp32", config.weights));
+    if (config.normalisation != "batch")
+      refuse(fmt::format("in which --normalisation {} cannot be computed; use tf32 or fp32",
+                         config.normalisation));
+  }
+  const bool cayley = method.family == runs::MethodFamily::kCayley;
+  if (config.step_precision == "mixed" && !cayley) {
+    throw std::invalid_argument(fmt::format(
+        "--step-precision mixed has no meaning with --optim {}; it is cayley-sgd's and cayley-adam's",
+        config.optim));
+  }
+  // Off a GPU every step is full, so this needs no machine to decide.
+  if (config.step_precision == "auto") {
+    const bool mixed = cayley && !is_sequence_task(config.task) && config.precision != "fp32";
+    config.step_precision = mixed ? "mixed" : "full";
+  }
+}
+
+/// Learning rates, momentum and weight decay.
+void resolve_rates(Config& config, const runs::MethodFacts& method) {
+  const bool sequence = is_sequence_task(config.task);
+  if (!config.lr) config.lr = sequence ? method.sequence_lr : method.lr;
+  check_within(*config.lr, kNotNegative, "lr");
+  if (method.is_constrained()) {
+    const double of_sequence =
+        config.task == "pixel" ? method.pixel_lr_manifold : method.synthetic_lr_manifold;
+    if (!config.lr_manifold) config.lr_manifold = sequence ? of_sequence : method.lr_manifold;
+    check_within(*config.lr_manifold, kNotNegative, "lr-manifold");
+  } else if (config.lr_manifold) {
+    throw std::invalid_argument(fmt::format(
+        "--lr-manifold has no meaning with --optim {}: it has no orthonormal weights", config.optim));
+  }
+  if (!config.momentum && !method.is_retraction()) config.momentum = 0.9;
+  if (config.momentum) check_within(*config.momentum, kBelowOne, "momentum");
+  if (!config.weight_decay) config.weight_decay = sequence ? 0 : method.weight_decay;
+  check_within(*config.weight_decay, kNotNegative, "weight-decay");
+  check_within(config.beta1, kBelowOne, "beta1");
+  if (!config.beta2) config.beta2 = method.beta2;
+  check_within(*config.beta2, kBelowOne, "beta2");
+}
+
+void resolve_schedule(Config& config) {
+  if (config.schedule == "auto") config.schedule = is_sequence_task(config.task) ? "constant" : "multi-step";
+  check_one_of(config.schedule, {"multi-step", "cosine", "constant"}, "schedule");
+  if (config.schedule == "multi-step") {
+    const auto total = static_cast<double>(config.epochs);
+    if (config.drops.empty()) config.drops = {0.3 * total, 0.6 * total, 0.8 * total};
+  } else if (!config.drops.empty()) {
+    throw std::invalid_argument(fmt::format("--drops has no meaning with --schedule {}", config.schedule));
+  }
+  for (const double drop : config.drops) check_within(drop, kNotNegative, "drops");
+  check_within(config.drop_factor, {1e-12, 1}, "drop-factor");
+  check_within(config.warm_up, kNotNegative, "warm-up");
+}
+
+}  // namespace
+
+void resolve(Config& config) {
+  data::facts_of(config.data);
+  const runs::MethodFacts& method = runs::optimizer_facts(config.optim);
+  resolve_task(config, method);
+  check_within(config.epochs, 1, 1000000, "epochs");
+  check_within(config.batch, 1, 1000000, "batch");
+  check(config.seed >= 0, "seed", config.seed, "0 or more");
+  resolve_rates(config, method);
+  resolve_schedule(config);
+  check_within(config.iterations, 0, 1000, "iterations");
+  check_one_of(config.norm, {"frobenius", "one", "spectral"}, "norm");
+  check_within(config.q, {0, 1, false, false}, "q");
+  resolve_constraints(config, method);
+  check_one_of(config.augment, {"auto", "none", "flip", "flip-crop"}, "augment");
+  if (config.augment == "auto") config.augment = config.data.rfind("cifar", 0) == 0 ? "flip-crop" : "none";
+  check_within(config.dropout, kBelowOne, "dropout");
+  if (!config.validation) config.validation = config.task == "pixel" ? 5000 : 0;
+  check(*config.validation >= 0, "validation", *config.validation, "0 or more");
+  check(*config.validation == 0 || config.needs_data(), "validation", *config.validation,
+        "0 with --task " + config.task);
+  check(config.patience >= 0, "patience", config.patience, "0 or more");
+  resolve_device(config, method);
+  check(config.threads >= 0, "threads", config.threads, "0 or more");  // the upper bound is the machine's
+  check_within(config.checkpoint_every, 0, 1000000, "checkpoint-every");
+}
+
+}  // namespace stiefel::train
