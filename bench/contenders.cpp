@@ -2,151 +2,237 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <stiefel/optim/euclidean.h>
 
+#include <algorithm>
+#include <map>
 #include <stdexcept>
 
+#include "dense_run.h"
 #include "optimizer_run.h"
 #include "parametrised_run.h"
+#include "runs/method_facts.h"
 #include "soft_run.h"
-#include "start.h"
+#include "train/select_method.h"
 #include "whitening_run.h"
 
 namespace stiefel::bench {
 
 namespace {
 
-using runs::Config;
+using Begin = decltype(Contender::begin);
+using runs::MethodFacts;
+using runs::MethodFamily;
 
-const char* const kNoMomentum = "momentum";
-const char* const kNoRepair = "repair of drift";
+Begin on_weights(std::unique_ptr<Run> (*begin)(const Workload&, const at::Device&)) {
+  return [begin](const Subject& subject, const at::Device& device) { return begin(subject.weights, device); };
+}
 
-/// torch's SGD and ADAM, on a GPU by their fastest kernels.
-std::unique_ptr<Run> fused_sgd_run(const Workload& workload, const at::Device& device) {
-  const auto options = [](const Layer&, const Start& start) {
-    return torch::optim::SGDOptions(start.rate(kGrowth)).momentum(kMomentum);
+/// Cayley SGD with other options.
+Begin cayley_sgd_with(void (*choose)(CayleySGDOptions&)) {
+  return [choose](const Subject& subject, const at::Device& device) {
+    return cayley_sgd_run(subject.weights, device, [&](CayleySGDOptions& options) {
+      options.precision(subject.precision);
+      choose(options);
+    });
   };
-  return std::make_unique<OptimizerRun<SGD>>(workload, device, options,
-                                             [](torch::optim::OptimizerParamState&) {});
 }
 
-std::unique_ptr<Run> fused_adam_run(const Workload& workload, const at::Device& device) {
-  const auto options = [](const Layer&, const Start&) { return torch::optim::AdamOptions(1e-3); };
-  return std::make_unique<OptimizerRun<Adam>>(workload, device, options,
-                                              [](torch::optim::OptimizerParamState&) {});
+Begin with_penalty(Penalty kind) {
+  return [kind](const Subject& subject, const at::Device& device) {
+    return soft_run(subject.weights, device, kind);
+  };
 }
 
-Contender plain(const char* name, decltype(&sgd_run) begin) {
-  return {
-      name,
-      "–",
-      "orthonormality",
-      false,
-      false,
-      true,
-      [begin](const Subject& subject, const at::Device& device) { return begin(subject.weights, device); },
-      [name](Config& config) { config.optim = name; }};
+Begin by_map(Parametrisation kind) {
+  return [kind](const Subject& subject, const at::Device& device) {
+    return parametrised_run(subject.weights, device, kind);
+  };
 }
 
-Contender soft(const char* name, Penalty kind, const char* operations) {
-  return {name,
-          operations,
-          "orthonormality",
-          false,
-          false,
-          true,
-          [kind](const Subject& subject, const at::Device& device) {
-            return soft_run(subject.weights, device, kind);
-          },
-          [name](Config& config) {
-            config.optim = "sgd";
-            config.penalty = name;
-            config.penalty_weight = 1e-3;
-          }};
-}
-
-/// The operations of a retraction's step without momentum and with it, where that makes more.
-struct StepWork {
-  StepWork(const char* both) : bare(both), moving(both) {}
-  StepWork(const char* without, const char* with) : bare(without), moving(with) {}
-  const char* bare;
-  const char* moving;
-};
-
-/// Bare, as in the paper's table, and with Cayley SGD's momentum, which is the fair comparison.
+/// A retraction, as a function of the momentum.
 template <class Retraction>
-void add_retraction(std::vector<Contender>& all, const std::string& name, const StepWork& operations,
-                    const std::string& lacks, Retraction policy = {}) {
-  const auto begin = [policy](double momentum) {
+std::function<Begin(double)> by_retraction(Retraction policy = {}) {
+  return [policy](double momentum) -> Begin {
     return [policy, momentum](const Subject& subject, const at::Device& device) {
       return retraction_run<Retraction>(subject.weights, device, momentum, policy);
     };
   };
-  const auto joined = lacks.empty() ? kNoMomentum : std::string(kNoMomentum) + ", " + lacks;
-  all.push_back({name, operations.bare, joined, true, false, true, begin(0),
-                 [name](Config& config) { config.optim = name; }});
-  all.push_back(
-      {name + "+m", operations.moving, lacks, true, false, true, begin(kMomentum), [name](Config& config) {
-         config.optim = name;
-         config.momentum = kMomentum;
-       }});
 }
 
-Contender parametrised(const char* name, Parametrisation kind, const char* operations, bool by_default) {
-  return {name,
-          operations,
-          "",
-          true,
-          false,
-          by_default,
-          [kind](const Subject& subject, const at::Device& device) {
-            return parametrised_run(subject.weights, device, kind);
-          },
-          [kind](Config& config) {
-            config.optim = "sgd";
-            config.weights = to_string(kind);
-          }};
+std::map<std::string, Begin> steps_by_name() {
+  return {
+      {"sgd", on_weights(sgd_run)},
+      {"adam", on_weights(adam_run)},
+      {"cayley-sgd", cayley_sgd_with([](CayleySGDOptions&) {})},
+      {"cayley-adam",
+       [](const Subject& subject, const at::Device& device) {
+         return cayley_adam_run(subject.weights, device, subject.precision);
+       }},
+      {"so", with_penalty(Penalty::kSo)},
+      {"dso", with_penalty(Penalty::kDso)},
+      {"srip", with_penalty(Penalty::kSrip)},
+      {"omdsm", by_map(Parametrisation::kOmdsm)},
+      {"matrix-exp", by_map(Parametrisation::kMatrixExp)},
+      {"cayley", by_map(Parametrisation::kCayley)},
+      {"householder", by_map(Parametrisation::kHouseholder)},
+      {"dbn", [](const Subject& subject,
+                 const at::Device& device) { return whitening_run(*subject.network, device); }},
+  };
+}
+
+std::map<std::string, std::function<Begin(double)>> retractions_by_name() {
+  return {
+      {"polar", by_retraction<Polar>()},
+      {"polar-ns", by_retraction<Polar>({Polar::By::kNewtonSchulz})},
+      {"qr", by_retraction<Qr>()},
+      {"cholesky-qr", by_retraction<Qr>({Qr::By::kCholesky})},
+      {"wen-yin", by_retraction<WenYin>()},
+      {"cayley-closed", by_retraction<CayleyClosed>()},
+      {"cayley-exact", by_retraction<CayleyExact>()},
+  };
+}
+
+bool is_one_of(const std::string& name, std::initializer_list<const char*> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// What the table of methods says about a method.
+Contender contender_of(const MethodFacts& facts, Begin begin) {
+  Contender result;
+  result.name = facts.name;
+  result.title = facts.title;
+  result.operations = facts.operations;
+  result.lacks = facts.lacks;
+  result.constrained = facts.keeps_orthonormal();
+  result.needs_network = facts.family == MethodFamily::kNormalisation;
+  // The maps that PyTorch has take minutes on a network's weights.
+  result.by_default = facts.family != MethodFamily::kParametrisation || facts.name == "omdsm";
+  result.slow = is_one_of(facts.name, {"polar", "cayley-closed"});
+  result.countable = facts.family == MethodFamily::kCayley ||
+                     is_one_of(facts.name, {"wen-yin", "cayley-closed", "cayley-exact"});
+  result.runs_in_bf16 =
+      facts.family != MethodFamily::kParametrisation && facts.family != MethodFamily::kNormalisation;
+  result.begin = std::move(begin);
+  result.begin_training = [facts](const runs::Config& base) {
+    auto config = base;
+    train::select_method(config, facts.name);
+    if (config.has_penalty()) config.penalty_weight = 1e-3;
+    if (facts.family != MethodFamily::kCayley) config.step_precision = "auto";  // it is theirs alone
+    return trainer_run(config);
+  };
+  return result;
+}
+
+/// A retraction with Cayley SGD's momentum, which is the fair comparison.
+Contender with_momentum(Contender bare, const MethodFacts& facts, Begin begin) {
+  bare.name += "+m";
+  bare.title += " + momentum";
+  if (!facts.operations_with_momentum.empty()) bare.operations = facts.operations_with_momentum;
+  bare.lacks = facts.lacks;
+  bare.begin = std::move(begin);
+  bare.begin_training = [name = bare.name](const runs::Config& base) {
+    auto config = base;
+    train::select_method(config, name);
+    config.step_precision = "auto";
+    return trainer_run(config);
+  };
+  return bare;
+}
+
+/// Cayley SGD with other options.
+Contender cayley_variant(const char* suffix, const char* title, const char* operations,
+                         void (*choose)(CayleySGDOptions&), void (*configure)(runs::Config&)) {
+  auto result = contender_of(*runs::find_method_facts("cayley-sgd"), cayley_sgd_with(choose));
+  result.name += suffix;
+  result.title += title;
+  result.operations = operations;
+  result.by_default = false;
+  result.begin_training = [configure](const runs::Config& base) {
+    auto config = base;
+    train::select_method(config, "cayley-sgd");
+    configure(config);
+    return trainer_run(config);
+  };
+  return result;
+}
+
+Contender dense_contender() {
+  Contender result;
+  result.name = "dense";
+  result.title = "Cayley SGD by the n×n matrix";
+  result.operations = "8n²p + 4np²";
+  result.lacks = "repair of drift";
+  result.constrained = true;
+  result.by_default = false;
+  result.begin = on_weights(dense_run);
+  return result;
+}
+
+Contender plain_loop_contender() {
+  Contender result;
+  result.name = "plain-loop";
+  result.title = "LibTorch loop with torch::optim::SGD";
+  result.operations = "–";
+  result.lacks = "orthonormality";
+  result.by_default = false;
+  result.runs_in_bf16 = false;
+  result.begin_training = plain_loop_run;
+  return result;
 }
 
 std::vector<Contender> make_contenders() {
   std::vector<Contender> all;
-  all.push_back(plain("sgd", fused_sgd_run));
-  all.push_back(plain("adam", fused_adam_run));
-  all.push_back({"cayley-sgd", "12np² + 6p³", "", true, false, true,
-                 [](const Subject& subject, const at::Device& device) -> std::unique_ptr<Run> {
-                   return cayley_sgd_run(subject.weights, device, [&](CayleySGDOptions& options) {
-                     options.precision(subject.precision);
-                   });
-                 },
-                 [](Config& config) { config.optim = "cayley-sgd"; }});
-  all.push_back({"cayley-adam", "12np² + 6p³", "", true, false, true,
-                 [](const Subject& subject, const at::Device& device) -> std::unique_ptr<Run> {
-                   return cayley_adam_run(subject.weights, device, subject.precision);
-                 },
-                 [](Config& config) { config.optim = "cayley-adam"; }});
-  all.push_back(soft("so", Penalty::kSo, "4np²"));
-  all.push_back(soft("dso", Penalty::kDso, "4np²"));
-  all.push_back(soft("srip", Penalty::kSrip, "22np"));
-  all.push_back(parametrised("omdsm", Parametrisation::kOmdsm, "10np² + p×p eigenproblem", true));
-  all.push_back({"dbn", "on activations", "orthonormality", false, true, true,
-                 [](const Subject& subject, const at::Device& device) {
-                   return whitening_run(*subject.network, device);
-                 },
-                 [](Config& config) {
-                   config.optim = "sgd";
-                   config.normalisation = "dbn";
-                 }});
-  add_retraction<Polar>(all, "polar", "6np² + n×p SVD", "speed on a GPU");
-  add_retraction<Polar>(all, "polar-ns", "8np² + 6kp³", "", {Polar::By::kNewtonSchulz});
-  add_retraction<Qr>(all, "qr", "8np²", "speed on a GPU");
-  add_retraction<Qr>(all, "cholesky-qr", "7np² + ⅓p³", "", {Qr::By::kCholesky});
-  add_retraction<WenYin>(all, "wen-yin", {"10np² + 19p³", "12np² + 21p³"}, kNoRepair);
-  add_retraction<CayleyClosed>(all, "cayley-closed", {"⅔n³ + 6n²p + 4np²", "⅔n³ + 6n²p + 6np²"}, kNoRepair);
-  add_retraction<CayleyExact>(all, "cayley-exact", "12np² + 6p³", "");
-  all.push_back(parametrised("matrix-exp", Parametrisation::kMatrixExp, "n×n exponential, twice", false));
-  all.push_back(parametrised("cayley", Parametrisation::kCayley, "n×n solve, twice", false));
-  all.push_back(parametrised("householder", Parametrisation::kHouseholder, "4np², then backward", false));
+  const auto steps = steps_by_name();
+  const auto retractions = retractions_by_name();
+  for (const auto& facts : runs::method_facts()) {
+    if (const auto step = steps.find(facts.name); step != steps.end()) {
+      all.push_back(contender_of(facts, step->second));
+    } else if (facts.is_retraction()) {
+      const auto& retraction = retractions.at(facts.name);
+      // Bare, as in the paper's table, and with momentum.
+      auto bare = contender_of(facts, retraction(0));
+      bare.lacks = facts.lacks.empty() ? "momentum" : "momentum, " + facts.lacks;
+      all.push_back(bare);
+      all.push_back(with_momentum(bare, facts, retraction(kMomentum)));
+    }
+  }
+  all.push_back(cayley_variant(
+      "-s5", ", s = 5", "12np² + 18p³", [](CayleySGDOptions& options) { options.iterations(5); },
+      [](runs::Config& config) { config.iterations = 5; }));
+  all.push_back(cayley_variant(
+      "-exact", ", exact", "12np² + 6p³", [](CayleySGDOptions& options) { options.exact(true); },
+      [](runs::Config& config) { config.exact = true; }));
+  all.push_back(cayley_variant(
+      "-no-polish", ", without corrections", "", [](CayleySGDOptions& options) { options.polish(false); },
+      [](runs::Config& config) { config.polish = false; }));
+  all.push_back(dense_contender());
+  all.push_back(plain_loop_contender());
   return all;
+}
+
+using Part = bool (*)(const Contender&);
+
+bool has_step(const Contender& contender) { return static_cast<bool>(contender.begin); }
+bool has_training(const Contender& contender) { return static_cast<bool>(contender.begin_training); }
+
+std::vector<Contender> choose_contenders(const std::vector<std::string>& names, Part has_part) {
+  std::vector<Contender> chosen;
+  std::vector<std::string> known;
+  for (const auto& contender : contenders()) {
+    if (!has_part(contender)) continue;
+    known.push_back(contender.name);
+    if (names.empty() && contender.by_default) chosen.push_back(contender);
+  }
+  for (const auto& name : names) {
+    const auto found = std::find_if(contenders().begin(), contenders().end(),
+                                    [&](const Contender& one) { return one.name == name && has_part(one); });
+    if (found == contenders().end()) {
+      throw std::invalid_argument(
+          fmt::format("--methods holds '{}'; there are {}", name, fmt::join(known, ", ")));
+    }
+    chosen.push_back(*found);
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -156,25 +242,29 @@ const std::vector<Contender>& contenders() {
   return all;
 }
 
-std::vector<Contender> choose_contenders(const std::vector<std::string>& names) {
-  std::vector<Contender> chosen;
-  if (names.empty()) {
-    for (const auto& contender : contenders()) {
-      if (contender.by_default) chosen.push_back(contender);
-    }
-    return chosen;
+std::vector<Contender> step_contenders(const std::vector<std::string>& names) {
+  return choose_contenders(names, has_step);
+}
+
+std::vector<Contender> training_contenders(const std::vector<std::string>& names) {
+  return choose_contenders(names, has_training);
+}
+
+std::vector<Contender> standard_contenders(bool quick) {
+  auto all = step_contenders({"cayley-sgd", "cayley-sgd-s5", "cayley-sgd-exact", "cayley-sgd-no-polish",
+                              "cayley-adam", "dense", "qr", "polar", "cayley-closed", "sgd"});
+  if (quick) {
+    all.erase(std::remove_if(all.begin(), all.end(), [](const Contender& one) { return one.slow; }),
+              all.end());
   }
-  for (const auto& name : names) {
-    const auto size = chosen.size();
-    for (const auto& contender : contenders()) {
-      if (contender.name == name) chosen.push_back(contender);
-    }
-    if (chosen.size() == size) {
-      std::vector<std::string> known;
-      for (const auto& contender : contenders()) known.push_back(contender.name);
-      throw std::invalid_argument(
-          fmt::format("--methods holds '{}'; there are {}", name, fmt::join(known, ", ")));
-    }
+  return all;
+}
+
+std::vector<Contender> with_baselines(std::vector<Contender> chosen) {
+  for (const char* name : {"sgd", "cayley-sgd"}) {
+    const bool there =
+        std::any_of(chosen.begin(), chosen.end(), [&](const Contender& one) { return one.name == name; });
+    if (!there) chosen.push_back(step_contenders({name})[0]);
   }
   return chosen;
 }

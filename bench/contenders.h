@@ -1,43 +1,52 @@
 #pragma once
 
-#include <stiefel/cayley.h>
-
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "network_workload.h"
 #include "run.h"
 #include "runs/config.h"
+#include "subject.h"
+#include "training_run.h"
 
-/// Every method that `stiefel bench` sets side by side, under the names of the paper's Table 3.
+/// What the benchmarks compare: the methods of runs/method_facts.h under their names there, retractions also
+/// with momentum (qr+m), and some variants of our step.
 namespace stiefel::bench {
-
-/// What a step is taken on: weights, and where they are a network's, its activations.
-struct Subject {
-  Workload weights;
-  std::optional<NetworkWorkload> network;
-  Precision precision = Precision::kMixed;  ///< of Cayley steps on a GPU; elsewhere they are full
-};
 
 struct Contender {
   std::string name;
-  std::string operations;  ///< floating-point operations of a step on a p×n weight, less SGD's own
-  std::string lacks;       ///< what Cayley SGD gives and this does not
-  bool constrained;        ///< whether it keeps weights orthonormal, so that their defect means something
-  bool needs_network;      ///< whether it needs more than the weights
-  bool by_default;         ///< whether it runs unless `--methods` says otherwise
+  std::string title;
+  std::string operations;      ///< floating-point operations of a step on a p×n weight, without SGD's own
+  std::string lacks;           ///< what Cayley SGD gives and this does not
+  bool constrained = false;    ///< whether it keeps weights orthonormal, so that their defect is measured
+  bool needs_network = false;  ///< whether a step needs more than the weights
+  bool by_default = true;      ///< whether it runs unless `--methods` says otherwise
+  bool slow = false;           ///< an SVD or an n×n solve: minutes on a whole network
+  bool countable = false;      ///< a step is matrix products and solves, so that counting these gives a rate
+  bool runs_in_bf16 = true;    ///< whether it can train a network in bfloat16
 
-  std::function<std::unique_ptr<Run>(const Subject&, const at::Device&)> begin;  ///< for the step alone
-  std::function<void(runs::Config&)> configure;                                  ///< for whole training steps
+  /// For the step alone; empty where there is none.
+  std::function<std::unique_ptr<Run>(const Subject&, const at::Device&)> begin;
+
+  /// For whole training steps, by a config that is not resolved; empty where there are none.
+  std::function<std::unique_ptr<TrainingRun>(const runs::Config&)> begin_training;
 };
 
 const std::vector<Contender>& contenders();
 
-/// Those with these names, in this order; all the usual ones where there are none. Throws
-/// std::invalid_argument naming what there is where a name is unknown.
-std::vector<Contender> choose_contenders(const std::vector<std::string>& names);
+/// Those of these names that have a step, in this order; all the usual ones where there are no names. Throws
+/// std::invalid_argument that lists the names where one is unknown or has no step.
+std::vector<Contender> step_contenders(const std::vector<std::string>& names);
+
+/// The same for whole training steps.
+std::vector<Contender> training_contenders(const std::vector<std::string>& names);
+
+/// The contenders of the standard set: our step and its variants, its dense form, the retractions of the
+/// paper's comparison and SGD. `quick` leaves out the slow ones.
+std::vector<Contender> standard_contenders(bool quick);
+
+/// The contenders with sgd and cayley-sgd added where they are missing: every ratio needs its baseline.
+std::vector<Contender> with_baselines(std::vector<Contender> contenders);
 
 }  // namespace stiefel::bench

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/statistics.h"
 #include "base/table.h"
 
 namespace stiefel::bench {
@@ -26,15 +28,6 @@ std::string ratio(double value) {
 
 std::string defect(double value) { return std::isnan(value) ? "–" : fmt::format("{:.1e}", value); }
 
-/// Whether there are steps that were launched kernel by kernel beside those of a graph.
-bool has_eager(const std::vector<Row>& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !std::isnan(row.eager_ms); });
-}
-
-bool has_failures(const std::vector<Row>& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.failure.empty(); });
-}
-
 /// A text as a field of CSV.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -49,82 +42,176 @@ std::string in_markdown(const std::string& text) {
   return out;
 }
 
-std::vector<std::string> header(bool eager) {
-  std::vector<std::string> names{"method", "ms", "spread"};
-  if (eager) names.push_back("eager ms");
-  for (const char* name : {"× SGD", "× Cayley SGD", "‖XᵀX−I‖", "flop", "lacks"}) names.emplace_back(name);
-  return names;
+std::string percent(double value) { return std::isnan(value) ? "" : fmt::format("{:.0f} %", 100 * value); }
+
+/// What a row says in words: why it failed, or what the method lacks and how it was measured.
+std::string remarks(const Row& row) {
+  if (!row.failure.empty()) return "failed: " + row.failure;
+  return row.lacks + (row.lacks.empty() || row.note.empty() ? "" : "; ") + row.note;
 }
 
-std::vector<std::string> cells(const Row& row, bool eager) {
-  std::vector<std::string> all{row.method, milliseconds(row.median_ms), milliseconds(row.spread_ms)};
-  if (eager) all.push_back(milliseconds(row.eager_ms));
-  for (auto& cell : {ratio(row.ratio_to_sgd), ratio(row.ratio_to_cayley_sgd), defect(row.defect),
-                     row.operations, row.failure.empty() ? row.lacks : "failed: " + row.failure}) {
-    all.push_back(cell);
+using nlohmann::ordered_json;
+
+ordered_json json_number(double value) { return std::isnan(value) ? ordered_json() : ordered_json(value); }
+
+ordered_json json_text(const std::string& value) {
+  return value.empty() ? ordered_json() : ordered_json(value);
+}
+
+/// One value of a row for people.
+struct ShownColumn {
+  const char* heading;
+  bool is_number;  ///< to the right
+  std::string (*text)(const Row&);
+  bool (*is_there)(const Row&) = nullptr;  ///< null: always shown; else where a row has it
+};
+
+const ShownColumn kShownColumns[] = {
+    {"method", false, [](const Row& row) { return row.method; }},
+    {"ms", true, [](const Row& row) { return milliseconds(row.median_ms); }},
+    {"spread", true, [](const Row& row) { return milliseconds(row.spread_ms); }},
+    {"least", true, [](const Row& row) { return milliseconds(row.least_ms); }},
+    {"eager ms", true, [](const Row& row) { return milliseconds(row.eager_ms); },
+     [](const Row& row) { return !std::isnan(row.eager_ms); }},
+    {"× SGD", true, [](const Row& row) { return ratio(row.ratio_to_sgd); }},
+    {"× Cayley SGD", true, [](const Row& row) { return ratio(row.ratio_to_cayley_sgd); }},
+    {"GFLOP/s", true,
+     [](const Row& row) { return std::isnan(row.gflops) ? "" : fmt::format("{:.1f}", row.gflops); },
+     [](const Row& row) { return !std::isnan(row.gflops); }},
+    {"of GEMM", true, [](const Row& row) { return percent(row.of_gemm); },
+     [](const Row& row) { return !std::isnan(row.of_gemm); }},
+    {"run", true, [](const Row& row) { return percent(row.of_gemm_executed); },
+     [](const Row& row) { return !std::isnan(row.of_gemm_executed); }},
+    {"‖XᵀX−I‖", true, [](const Row& row) { return defect(row.defect); }},
+    {"flop", false, [](const Row& row) { return row.operations; }},
+    {"lacks", false, remarks},
+};
+
+/// Where an unknown value is written too.
+enum class Presence { kAlways, kInCsv, kWhereKnown };
+
+/// One value of a row for programs.
+struct ValueColumn {
+  const char* name;
+  ordered_json (*value)(const Row&);
+  Presence presence;
+};
+
+ordered_json round_milliseconds(const Row& row) {
+  auto all = ordered_json::array();
+  for (const auto& samples : row.rounds) all.push_back(1e3 * base::median(samples));
+  return all.empty() ? ordered_json() : all;
+}
+
+const ValueColumn kValueColumns[] = {
+    {"method", [](const Row& row) { return ordered_json(row.method); }, Presence::kAlways},
+    {"median_ms", [](const Row& row) { return json_number(row.median_ms); }, Presence::kAlways},
+    {"spread_ms", [](const Row& row) { return json_number(row.spread_ms); }, Presence::kAlways},
+    {"ratio_to_sgd", [](const Row& row) { return json_number(row.ratio_to_sgd); }, Presence::kAlways},
+    {"ratio_to_cayley_sgd", [](const Row& row) { return json_number(row.ratio_to_cayley_sgd); },
+     Presence::kAlways},
+    {"defect", [](const Row& row) { return json_number(row.defect); }, Presence::kAlways},
+    {"operations", [](const Row& row) { return ordered_json(row.operations); }, Presence::kAlways},
+    {"lacks", [](const Row& row) { return ordered_json(row.lacks); }, Presence::kAlways},
+    {"steps_per_epoch",
+     [](const Row& row) {
+       return row.steps_per_epoch > 0 ? ordered_json(row.steps_per_epoch) : ordered_json();
+     },
+     Presence::kInCsv},
+    {"eager_ms", [](const Row& row) { return json_number(row.eager_ms); }, Presence::kWhereKnown},
+    {"workload", [](const Row& row) { return json_text(row.workload); }, Presence::kWhereKnown},
+    {"least_ms", [](const Row& row) { return json_number(row.least_ms); }, Presence::kWhereKnown},
+    {"gflops", [](const Row& row) { return json_number(row.gflops); }, Presence::kWhereKnown},
+    {"of_gemm", [](const Row& row) { return json_number(row.of_gemm); }, Presence::kWhereKnown},
+    {"of_gemm_executed", [](const Row& row) { return json_number(row.of_gemm_executed); },
+     Presence::kWhereKnown},
+    {"note", [](const Row& row) { return json_text(row.note); }, Presence::kWhereKnown},
+    {"failure", [](const Row& row) { return json_text(row.failure); }, Presence::kWhereKnown},
+    {"rounds_ms", round_milliseconds, Presence::kWhereKnown},
+};
+
+std::vector<const ShownColumn*> columns_of(const std::vector<Row>& rows) {
+  std::vector<const ShownColumn*> chosen;
+  for (const auto& column : kShownColumns) {
+    if (column.is_there == nullptr || std::any_of(rows.begin(), rows.end(), column.is_there)) {
+      chosen.push_back(&column);
+    }
   }
+  return chosen;
+}
+
+std::vector<std::string> headings(const std::vector<const ShownColumn*>& columns) {
+  std::vector<std::string> all;
+  for (const auto* column : columns) all.emplace_back(column->heading);
+  return all;
+}
+
+std::vector<std::string> cells(const Row& row, const std::vector<const ShownColumn*>& columns) {
+  std::vector<std::string> all;
+  for (const auto* column : columns) all.push_back(column->text(row));
   return all;
 }
 
 std::string as_table(const std::vector<Row>& rows) {
-  const bool eager = has_eager(rows);
-  base::Table table(header(eager));
-  for (const auto& row : rows) table.add(cells(row, eager));
+  const auto columns = columns_of(rows);
+  base::Table table(headings(columns));
+  for (const auto& row : rows) table.add(cells(row, columns));
   std::ostringstream text;
   table.print(text);
   return text.str();
 }
 
 std::string as_markdown(const std::vector<Row>& rows) {
-  const bool eager = has_eager(rows);
-  auto text = fmt::format("| {} |\n|---|{}---:|---:|---:|---:|---:|---|---|\n",
-                          fmt::join(header(eager), " | "), eager ? "---:|" : "");
+  const auto columns = columns_of(rows);
+  auto text = fmt::format("| {} |\n|", fmt::join(headings(columns), " | "));
+  for (const auto* column : columns) text += column->is_number ? "---:|" : "---|";
+  text += "\n";
   for (const auto& row : rows) {
-    auto all = cells(row, eager);
+    auto all = cells(row, columns);
     for (auto& cell : all) cell = in_markdown(cell);
     text += fmt::format("| {} |\n", fmt::join(all, " | "));
   }
   return text;
 }
 
+/// Numbers as they are, texts in quotes but for the first, the method's name; unknown values are empty.
+std::string csv_field(const ordered_json& value, bool first) {
+  if (value.is_null()) return "";
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  if (value.is_string()) return first ? value.get<std::string>() : quoted(value.get<std::string>());
+  return value.dump();
+}
+
 std::string as_csv(const std::vector<Row>& rows) {
-  const bool eager = has_eager(rows);
-  const bool failures = has_failures(rows);
-  std::string text = fmt::format(
-      "method,median_ms,spread_ms,ratio_to_sgd,ratio_to_cayley_sgd,defect,operations,lacks,steps_per_epoch{}{"
-      "}\n",
-      eager ? ",eager_ms" : "", failures ? ",failure" : "");
-  const auto number = [](double value) { return std::isnan(value) ? "" : fmt::format("{}", value); };
+  std::vector<const ValueColumn*> columns;
+  for (const auto& column : kValueColumns) {
+    const bool is_list = column.value == round_milliseconds;
+    const bool known =
+        std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return !column.value(row).is_null(); });
+    if (!is_list && (column.presence != Presence::kWhereKnown || known)) columns.push_back(&column);
+  }
+  std::string text;
+  for (const auto* column : columns) text += (text.empty() ? "" : ",") + std::string(column->name);
+  text += "\n";
   for (const auto& row : rows) {
-    text += fmt::format("{},{},{},{},{},{},\"{}\",\"{}\",{}{}{}\n", row.method, number(row.median_ms),
-                        number(row.spread_ms), number(row.ratio_to_sgd), number(row.ratio_to_cayley_sgd),
-                        number(row.defect), row.operations, row.lacks,
-                        row.steps_per_epoch > 0 ? std::to_string(row.steps_per_epoch) : "",
-                        eager ? "," + number(row.eager_ms) : "", failures ? "," + quoted(row.failure) : "");
+    std::vector<std::string> fields;
+    for (const auto* column : columns) fields.push_back(csv_field(column->value(row), fields.empty()));
+    text += fmt::format("{}\n", fmt::join(fields, ","));
   }
   return text;
 }
 
 std::string as_json(const std::vector<Row>& rows) {
-  const auto number = [](double value) {
-    return std::isnan(value) ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
-  };
-  auto all = nlohmann::ordered_json::array();
+  auto all = ordered_json::array();
   for (const auto& row : rows) {
-    nlohmann::ordered_json one{{"method", row.method},
-                               {"median_ms", number(row.median_ms)},
-                               {"spread_ms", number(row.spread_ms)},
-                               {"ratio_to_sgd", number(row.ratio_to_sgd)},
-                               {"ratio_to_cayley_sgd", number(row.ratio_to_cayley_sgd)},
-                               {"defect", number(row.defect)},
-                               {"operations", row.operations},
-                               {"lacks", row.lacks}};
-    if (!std::isnan(row.eager_ms)) one["eager_ms"] = row.eager_ms;
-    if (row.steps_per_epoch > 0) one["steps_per_epoch"] = row.steps_per_epoch;
-    if (!row.failure.empty()) one["failure"] = row.failure;
+    ordered_json one;
+    for (const auto& column : kValueColumns) {
+      auto value = column.value(row);
+      if (column.presence == Presence::kAlways || !value.is_null()) one[column.name] = std::move(value);
+    }
     all.push_back(one);
   }
-  return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return all.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "comparison.h"
+#include "row.h"
 
 namespace stiefel::bench {
 

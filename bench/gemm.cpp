@@ -1,6 +1,7 @@
 #include "gemm.h"
 
-#include <chrono>
+#include "base/statistics.h"
+#include "base/stopwatch.h"
 
 namespace stiefel::bench {
 
@@ -25,9 +26,24 @@ GemmRun::GemmRun(const Gemm& gemm)
       result_(at::empty({gemm.rows, gemm.columns})) {}
 
 double GemmRun::step() {
-  const auto start = std::chrono::steady_clock::now();
+  const base::Stopwatch watch;
   at::mm_out(result_, a_, b_);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return watch.seconds();
+}
+
+std::vector<std::pair<Gemm, double>> gemm_rates(int64_t rounds) {
+  const auto all = gemms();
+  std::vector<GemmRun> runs(all.begin(), all.end());
+  std::vector<std::vector<double>> seconds(all.size());
+  for (auto& run : runs) run.step();  // to warm up
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < runs.size(); ++i) seconds[i].push_back(runs[i].step());
+  }
+  std::vector<std::pair<Gemm, double>> rates;
+  for (size_t i = 0; i < all.size(); ++i) {
+    rates.emplace_back(all[i], all[i].operations() / base::median(seconds[i]) * 1e-9);
+  }
+  return rates;
 }
 
 }  // namespace stiefel::bench

@@ -3,9 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
-/// The rate of the machine's own matrix product, which a step is measured against.
+/// The rate of LibTorch's matrix product on the CPU, with which the rate of a step is compared.
 namespace stiefel::bench {
 
 /// A product of rows×inner by inner×columns.
@@ -20,7 +21,7 @@ struct Gemm {
   double operations() const;
 };
 
-/// The first is the reference: large and square.
+/// The products that are timed. The first is the reference: large and square.
 std::vector<Gemm> gemms();
 
 /// One product over and over, in float.
@@ -35,5 +36,8 @@ class GemmRun {
   at::Tensor b_;
   at::Tensor result_;
 };
+
+/// The rate of each product in GFLOP/s: the median of as many rounds, each of which takes all of them.
+std::vector<std::pair<Gemm, double>> gemm_rates(int64_t rounds);
 
 }  // namespace stiefel::bench

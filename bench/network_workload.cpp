@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <regex>
-#include <stdexcept>
 
 #include "models/classifier.h"
 
@@ -14,7 +12,7 @@ namespace stiefel::bench {
 
 namespace {
 
-/// Batch normalisation that takes down the shape of its input.
+/// Batch normalisation that records the shape of its input.
 class RecordingNormImpl : public torch::nn::Module {
  public:
   RecordingNormImpl(int64_t channels, std::vector<std::vector<int64_t>>& shapes)
@@ -45,7 +43,7 @@ class RecordingLayers : public models::Layers {
 NetworkWorkload network_workload(const std::string& model) {
   std::vector<std::vector<int64_t>> shapes;
   const auto network = models::make_classifier(model, {3, 10, 0}, RecordingLayers(shapes));
-  NetworkWorkload result{{model, model, {}, true}, {}};
+  NetworkWorkload result{{model, model, {}}, {}};
   for (const auto& weight : split_parameters(*network).manifold) {
     auto& layers = result.weights.layers;
     const auto sizes = weight.sizes().vec();
@@ -72,18 +70,6 @@ NetworkWorkload network_workload(const std::string& model) {
     }
   }
   return result;
-}
-
-Workload shape_workload(const std::string& shape) {
-  std::smatch match;
-  if (!std::regex_match(shape, match, std::regex("([1-9]\\d{0,5})x([1-9]\\d{0,6})(?:x([1-9]\\d{0,6}))?"))) {
-    throw std::invalid_argument("--shape is '" + shape +
-                                "'; it must be PxN, or PxNxB for a stack of B (256x2304, 16x64x4096)");
-  }
-  const int64_t p = std::stoll(match[1]);
-  const int64_t n = std::stoll(match[2]);
-  if (!match[3].matched) return {shape, shape, {{{p, n}}}};
-  return {shape, shape, {{{std::stoll(match[3]), p, n}, 1, true}}};
 }
 
 }  // namespace stiefel::bench

@@ -16,7 +16,8 @@ struct Activation {
   int64_t count;
 };
 
-/// A network as the benchmarks see it: the weights that go on the manifold, and what its normalisation meets.
+/// A network as the benchmarks take it: the weights that go on the manifold, and the activations that it
+/// normalises.
 struct NetworkWorkload {
   Workload weights;
   std::vector<Activation> activations;
@@ -24,8 +25,5 @@ struct NetworkWorkload {
 
 /// By the name that models::make_classifier takes, for 32×32 images of three channels.
 NetworkWorkload network_workload(const std::string& model);
-
-/// P×N, or a stack of B of them, written PxN or PxNxB. Throws std::invalid_argument where it is neither.
-Workload shape_workload(const std::string& shape);
 
 }  // namespace stiefel::bench

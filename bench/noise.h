@@ -6,8 +6,8 @@
 
 namespace stiefel::bench {
 
-/// Random gradients for nothing: windows at random places of one long vector of normal numbers. Two windows
-/// that are shifted against each other are as good as independent, and no method pays for drawing them.
+/// Random gradients that cost no time: windows at random places of one long vector of normal numbers. Two
+/// windows that are shifted against each other are as good as independent.
 class Noise {
  public:
   /// The one that all methods share on a device.

@@ -1,13 +1,12 @@
 #include "optimizer_run.h"
 
-#include <torch/optim/adam.h>
-#include <torch/optim/sgd.h>
+#include <stiefel/optim/euclidean.h>
 
 namespace stiefel::bench {
 
 namespace {
 
-const auto leave = [](torch::optim::OptimizerParamState&) {};
+const auto leave_state = [](torch::optim::OptimizerParamState&) {};
 
 }  // namespace
 
@@ -31,12 +30,12 @@ std::unique_ptr<Run> sgd_run(const Workload& workload, const at::Device& device)
   const auto options = [](const Layer&, const Start& start) {
     return torch::optim::SGDOptions(start.rate(kGrowth)).momentum(kMomentum);
   };
-  return std::make_unique<OptimizerRun<torch::optim::SGD>>(workload, device, options, leave);
+  return std::make_unique<OptimizerRun<SGD>>(workload, device, options, leave_state);
 }
 
 std::unique_ptr<Run> adam_run(const Workload& workload, const at::Device& device) {
   const auto options = [](const Layer&, const Start&) { return torch::optim::AdamOptions(1e-3); };
-  return std::make_unique<OptimizerRun<torch::optim::Adam>>(workload, device, options, leave);
+  return std::make_unique<OptimizerRun<Adam>>(workload, device, options, leave_state);
 }
 
 }  // namespace stiefel::bench

@@ -16,18 +16,18 @@
 
 namespace stiefel::bench {
 
-/// A workload under a LibTorch optimiser. On the CPU layers of one shape make a group, with the rate that
-/// suits the shape.
+/// A workload stepped by a LibTorch optimiser. On the CPU layers of one shape make a group, with a learning
+/// rate for that shape.
 template <class Optimizer>
 class OptimizerRun : public Run {
  public:
-  /// `options` gives a layer's options, `settle` brings a parameter's state after one step into the steady
+  /// `options` returns a layer's options; `settle` brings a parameter's state after one step into the steady
   /// state.
   template <class MakeOptions, class Settle>
   OptimizerRun(const Workload& workload, const at::Device& device, MakeOptions options, Settle settle)
       : device_(device) {
     // A GPU steps a group's matrices of all shapes at once, as a network's are: one group then, at the
-    // smallest rate. On the CPU, where a step's work depends on how far it goes, every shape has its own.
+    // smallest rate. On the CPU, where a step's work depends on its length, every shape has a group.
     using Options = std::decay_t<decltype(options(workload.layers[0], start_of(workload.layers[0], device)))>;
     std::vector<torch::optim::OptimizerParamGroup> groups;
     std::vector<at::Tensor> all;
@@ -77,12 +77,6 @@ class OptimizerRun : public Run {
     return worst;
   }
 
-  /// Counts the products of one step more.
-  void count() {
-    operations_ = count_operations([this] { step(); });
-  }
-  Operations operations() const override { return operations_; }
-
  private:
   struct Weight {
     at::Tensor tensor;
@@ -92,7 +86,6 @@ class OptimizerRun : public Run {
   std::vector<Weight> weights_;
   std::vector<std::vector<at::Tensor>> gradients_;  // of bare steps, a set of windows each
   std::unique_ptr<Optimizer> optimizer_;
-  Operations operations_;
 };
 
 /// Brings a momentum of zeros and one gradient to the length it has in the long run.
@@ -116,7 +109,7 @@ std::unique_ptr<OptimizerRun<CayleySGD>> cayley_sgd_run(const Workload& workload
 std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& workload, const at::Device& device,
                                                           Precision precision = Precision::kFull);
 
-/// torch's SGD with momentum, and ADAM.
+/// torch's SGD with momentum, and ADAM; on a GPU by fused kernels.
 std::unique_ptr<Run> sgd_run(const Workload& workload, const at::Device& device);
 std::unique_ptr<Run> adam_run(const Workload& workload, const at::Device& device);
 

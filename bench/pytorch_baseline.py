@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Graph-captured training steps of PyTorch, to set beside `stiefel bench epoch --device cuda` in the same run.
+"""Graph-captured training steps of PyTorch, to set beside `stiefel bench training --device cuda` in the same run.
 
 The same networks (VGG with batch norm and one linear layer, pre-activation Wide ResNets), batch 128, 32×32 images,
 channels-last; forward, cross-entropy, backward and fused SGD with Nesterov momentum 0.9 and weight decay 5e-4 on

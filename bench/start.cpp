@@ -5,12 +5,12 @@
 #include <stiefel/manifold.h>
 #include <torch/cuda.h>
 
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "noise.h"
 
 namespace stiefel::bench {
@@ -19,10 +19,10 @@ const double kGrowth = 1 / std::sqrt(1 - kMomentum * kMomentum);
 
 double seconds_of(const std::function<void()>& work, const at::Device& device) {
   if (device.is_cuda()) torch::cuda::synchronize();
-  const auto start = std::chrono::steady_clock::now();
+  const base::Stopwatch watch;
   work();
   if (device.is_cuda()) torch::cuda::synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return watch.seconds();
 }
 
 const Start& start_of(const Layer& layer, const at::Device& device) {

@@ -6,7 +6,7 @@
 
 #include "workloads.h"
 
-/// How every method's run begins, so that all are timed at the same kind of place.
+/// How every method's run begins, so that all are timed under the same conditions.
 namespace stiefel::bench {
 
 constexpr double kMomentum = 0.9;
@@ -16,7 +16,7 @@ constexpr double kTurn = 0.1;  // the α‖W‖_F to aim at: what training shows
 /// M = βM + G grows to 1/√(1 − β²) times a single random gradient.
 extern const double kGrowth;
 
-/// The seconds that `work` takes, the device's part included.
+/// The seconds that `work` takes, until the device has finished it.
 double seconds_of(const std::function<void()>& work, const at::Device& device = at::kCPU);
 
 /// How a layer starts: a point, and the length of its gradients.
@@ -25,8 +25,8 @@ struct Start {
   double gradient = 0;   ///< ‖G‖_F
   double generator = 0;  ///< ‖W‖_F of one gradient
 
-  /// The rate at which ‖W‖_F of the momentum turns by kTurn; `growth` is the momentum's length over a
-  /// gradient's. A 1×1 matrix has nowhere to turn: any rate will do.
+  /// The learning rate at which α‖W‖_F of the momentum is kTurn; `growth` is the momentum's length over a
+  /// gradient's. A 1×1 matrix cannot turn, so its rate does not matter.
   double rate(double growth) const { return generator > 0 ? kTurn / (growth * generator) : kTurn; }
 };
 

@@ -7,8 +7,8 @@
 /// What is stepped: lists of weights, as a network or a user has them.
 namespace stiefel::bench {
 
-/// `count` weights of one shape. A weight (p, …) is the row matrix p×n with n the product of the rest; a
-/// batched one (B, p, n) is a stack of B such matrices.
+/// `count` weights of one shape. A weight (p, …) is the row matrix p×n with n the product of the other sizes;
+/// a batched one (B, p, n) is a stack of B such matrices.
 struct Layer {
   std::vector<int64_t> sizes;
   int64_t count = 1;
@@ -20,16 +20,16 @@ struct Layer {
 };
 
 struct Workload {
-  std::string name;   ///< as it appears in --benchmark_filter
-  std::string title;  ///< as it appears in the table
+  std::string name;   ///< as options take it
+  std::string title;  ///< as people read it
   std::vector<Layer> layers;
-  bool large =
-      false;  ///< a whole network: few runs, the slowest peers by one matrix a shape, not for --quick
 
   int64_t weights() const;
   int64_t matrices() const;
 };
 
-std::vector<Workload> workloads(bool quick);
+/// One weight PxN, a stack of B such matrices in one weight, PxNxB, or C weights of that shape, PxN*C. Throws
+/// std::invalid_argument where it is none of these.
+Workload shape_workload(const std::string& shape);
 
 }  // namespace stiefel::bench

@@ -69,6 +69,18 @@ class Dev(unittest.TestCase):
         self.dev("run", "train", "--out", "with space")
         self.assertEqual(self.called(), ["cmake --build --preset release --target stiefel_command", "train --out with space"])
 
+    def test_bench_takes_the_standard_set_unless_told_what_to_measure(self):
+        for given, words in (([], "--suite full"), (["--threads", "1"], "--suite full --threads 1"), (["--quick"], "--quick"),
+                             (["--rounds", "3", "--model", "small"], "--rounds 3 --model small"),
+                             (["--shape=8x40"], "--shape=8x40"), (["--suite", "quick"], "--suite quick"),
+                             (["--list"], "--list"), (["--help"], "--help")):
+            if os.path.exists(self.log):
+                os.remove(self.log)
+            done = self.dev("bench", *given)
+            self.assertEqual(self.called(),
+                             ["cmake --build --preset release --target stiefel_command", f"bench step {words}"], given)
+            self.assertEqual(done.stdout, "")  # what is measured goes there
+
     def test_a_changed_preset_is_configured_again(self):
         later = time.time() + 10
         os.utime(self.folder + "/CMakePresets.json", (later, later))

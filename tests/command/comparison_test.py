@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import math
+import re
 import resource
+import statistics
 import subprocess
 import sys
 import unittest
@@ -101,8 +103,13 @@ class Comparison(CommandTest):
             for name in NAMES:
                 self.assertGreater(rows[name]["median_ms"], 0, name)
                 self.assertGreaterEqual(rows[name]["spread_ms"], 0, name)
+                self.assertEqual(len(rows[name]["rounds_ms"]), 3, name)
+                self.assertAlmostEqual(rows[name]["median_ms"], statistics.median(rows[name]["rounds_ms"]), places=9)
+                self.assertEqual(rows[name]["least_ms"], min(rows[name]["rounds_ms"]), name)
                 for key, base in (("ratio_to_sgd", "sgd"), ("ratio_to_cayley_sgd", "cayley-sgd")):
-                    self.assertAlmostEqual(rows[name][key] * rows[base]["median_ms"], rows[name]["median_ms"], places=9)
+                    ratios = [a / b for a, b in zip(rows[name]["rounds_ms"], rows[base]["rounds_ms"])]
+                    self.assertAlmostEqual(rows[name][key] / statistics.median(ratios), 1, places=9)
+                self.assertEqual(rows[name]["workload"], "8x40")
                 if name in ("sgd", "adam", "so", "dso", "srip"):
                     self.assertIsNone(rows[name]["defect"], name)
                 elif device == "cpu" or name not in NO_REPAIR:
@@ -122,6 +129,36 @@ class Comparison(CommandTest):
         text = self.run_command("bench", "step", "--shape", "4x9", "--methods", "matrix-exp,cayley,householder",
                                 "--repetitions", "1", "--format", "md").stdout
         self.assertIn("| householder |", text)
+
+    def test_bench_step_of_several_workloads(self):
+        rows = json.loads(self.run_command("bench", "step", "--shape", "8x40,4x9x5,4x9*5", "--methods", "dense,cayley-sgd-s5",
+                                           "--rounds", "2", "--device", "cpu", "--rates", "--format", "json").stdout)
+        self.assertEqual([(row["workload"], row["method"]) for row in rows],
+                         [(shape, method) for shape in ("8x40", "4x9x5", "4x9*5") for method in ("dense", "cayley-sgd-s5")])
+        for row in rows:
+            self.assertEqual("gflops" in row, row["method"] == "cayley-sgd-s5")
+            self.assertEqual(len(row["rounds_ms"]), 2)
+        text = self.run_command("bench", "step", "--shape", "8x40,4x9", "--methods", "dense,cayley-sgd", "--rounds", "1",
+                                "--order", "sequential", "--device", "cpu").stdout
+        self.assertIn("one step on one 8×40 (1 matrix, 320 weights)", text)
+        self.assertRegex(text, r"(?m)^ +one 4×9 +2.25 +[\d.]+ +≥ 1.00")
+        self.assertNotIn("GFLOP", text)
+        text = self.run_command("bench", "step", "--model", "small,small", "--methods", "cayley-closed", "--rounds", "1",
+                                "--sample-slow", "--device", "cpu").stdout
+        self.assertIn("momentum, repair of drift; on one matrix per shape, times their number", text)
+
+    def test_bench_step_lists_what_there_is(self):
+        text = self.run_command("bench", "step", "--list").stdout
+        for name in (*NAMES, "dbn", "dense", "cayley-sgd-no-polish", "wrn-28-10", "2048x2048", "16x64*4096"):
+            self.assertRegex(text, rf"(?m)^ +{re.escape(name)} ")
+
+    def test_bench_recurrence(self):
+        text = self.run_command("bench", "recurrence", "8", "5", "--length", "6", "--batch", "3", "--rounds", "2", "--threads",
+                                "1").stdout
+        self.assertRegex(text, r"(?s)urnn-8, 6 steps, batch 3, 1 thread, medians of 2 .*urnn-5, 6 steps")
+        for part in ("forward", "backward", "both", "1024³ complex product", "Cayley SGD", "Cayley ADAM", "closed-form Cayley"):
+            self.assertEqual(len(re.findall(rf"(?m)^ +{part} +\d", text)), 2, part)
+        self.assertIn("Usage", self.run_command("bench", "recurrence", "--help").stdout)
 
     def test_bench_step_of_what_some_methods_cannot(self):
         # A 1×1 matrix has nowhere to turn, and OMDSM needs rows of two entries or more.
@@ -171,11 +208,38 @@ class Comparison(CommandTest):
                                 "sgd").stdout
         self.assertIn("an epoch has 20", text)
 
+    def test_bench_training_by_turns_on_noise(self):
+        done = self.run_command("bench", "training", "--noise", "--data", "cifar10", "--batch", "16", "--steps", "2", "--rounds",
+                                "3", "--methods", "plain-loop,sgd,cayley-sgd", "--format", "json", "--device", "cpu")
+        rows = {row["method"]: row for row in json.loads(done.stdout)}
+        self.assertEqual(list(rows), ["plain-loop", "sgd", "cayley-sgd"])
+        self.assertEqual(rows["sgd"]["steps_per_epoch"], 4)
+        for row in rows.values():
+            ratios = [a / b for a, b in zip(row["rounds_ms"], rows["sgd"]["rounds_ms"])]
+            self.assertEqual(len(ratios), 3)
+            self.assertAlmostEqual(row["ratio_to_sgd"] / statistics.median(ratios), 1, places=9)
+        text = self.run_command("bench", "training", "--noise", "--data", "cifar10", "--batch", "16", "--steps", "1",
+                                "--methods", "plain-loop", "--device", "cpu").stdout
+        self.assertIn("on noise like cifar10, batch 16", text)
+
     def test_bench_errors(self):
         for words, part in ((["step", "--shape", "8"], "PxN"), (["step", "--shape", "8x4", "--model", "small"], "excludes"),
                             (["step", "--methods", "cholesky"], "cholesky-qr"), (["step", "--methods", "dbn"], "--model"),
                             (["step", "--model", "resnet"], "wrn-28-10"), (["epoch", "--steps", "0"], "--steps"),
-                            (["epoch", "--data", "cifar10"], "data get"), (["step", "--format", "xml"], "--format")):
+                            (["epoch", "--data", "cifar10"], "data get"), (["step", "--format", "xml"], "--format"),
+                            (["step", "--shape", "8x4,8"], "PxN"), (["step", "--suite", "all"], "full"),
+                            (["step", "--quick", "--model", "small"], "excludes"), (["step", "--min-time", "-1"], "from 0"),
+                            (["step", "--order", "random"], "sequential"), (["step", "--methods", "plain-loop"], "dense"),
+                            (["training", "--methods", "dense"], "plain-loop"), (["training", "--rounds", "0"], "from 1"),
+                            (["training", "--noise", "--data-dir", "x"], "excludes"), (["recurrence", "0"], "from 1"),
+                            (["recurrence", "12x"], "12x"), (["recurrence", "--device", "tpu"], "--device"),
+                            (["step", "--benchmark_filter=^640x5760/"], "use --model or --shape, and --methods"),
+                            (["step", "--benchmark_list_tests"], "use --list"),
+                            (["step", "--benchmark_format=json"], "use --format"),
+                            (["step", "--benchmark_out=x.json"], "use --format json"),
+                            (["step", "--benchmark_repetitions=3"], "use --rounds"),
+                            (["step", "--benchmark_min_time=1"], "use --min-time"),
+                            (["step", "--benchmark_enable_random_interleaving=false"], "use --order")):
             done = subprocess.run([STIEFEL, "bench", *words], capture_output=True, text=True, env=self.env, cwd=self.root)
             self.assertNotEqual(done.returncode, 0, words)
             self.assertIn(part, done.stderr, words)
