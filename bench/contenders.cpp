@@ -203,7 +203,8 @@ std::vector<Contender> make_contenders() {
       "-exact", ", exact", "12np² + 6p³", [](CayleySGDOptions& options) { options.exact(true); },
       [](runs::Config& config) { config.exact = true; }));
   all.push_back(cayley_variant(
-      "-no-polish", ", without corrections", "", [](CayleySGDOptions& options) { options.polish(false); },
+      "-no-polish", ", without corrections", "min(8n²p + 4np², 14np² + 26p³)",
+      [](CayleySGDOptions& options) { options.polish(false); },
       [](runs::Config& config) { config.polish = false; }));
   all.push_back(dense_contender());
   all.push_back(plain_loop_contender());

@@ -40,7 +40,7 @@ void add_solve(const at::Tensor& a, double right_sides) {
   counting->executed += operations;
 }
 
-// LibTorch 1 inverts by a solve, which is heard too and must not count again.
+// LibTorch 1 inverts by a solve, which is recorded too and must not count twice.
 thread_local bool inverting = false;
 
 struct Inverting : at::ObserverContext {
@@ -71,7 +71,7 @@ std::unique_ptr<at::ObserverContext> observe(const at::RecordFunction& call) {
 Operations count_operations(const std::function<void()>& work) {
   Operations result;
   counting = &result;
-  // The callback hears its own thread only, so all the work must be done there.
+  // The callback is called for its own thread only, so all the work must be done there.
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const auto handle = at::addThreadLocalCallback(

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -70,7 +71,11 @@ TEST_P(Printed, OperationsAreThoseOfAStep) {
     const auto run = contender.begin(subject, at::kCPU);
     // Rates are of bare steps; the dense form, which waits for α, has none.
     const auto step = [&](int64_t i) {
-      contender.countable ? ASSERT_TRUE(run->bare_step(i)) : void(run->step());
+      if (contender.countable) {
+        ASSERT_TRUE(run->bare_step(i));
+      } else {
+        run->step();
+      }
     };
     for (int i = 0; i < 3; ++i) step(i);
     const double counted = bench::count_operations([&] { step(3); }).nominal;
@@ -84,5 +89,17 @@ INSTANTIATE_TEST_SUITE_P(Methods, Printed,
                          ::testing::Values("cayley-sgd", "cayley-adam", "cayley-sgd-s5", "cayley-sgd-exact",
                                            "dense", "wen-yin", "wen-yin+m", "cayley-closed",
                                            "cayley-closed+m", "cayley-exact", "cayley-exact+m"));
+
+TEST(Formula, OfTheStepWithoutCorrectionsIsTheLesserOfTwo) {
+  const auto contender = bench::step_contenders({"cayley-sgd-no-polish"}).at(0);
+  EXPECT_EQ(contender.operations, "min(8n²p + 4np², 14np² + 26p³)");
+  for (const int64_t n : {32, 64, 80, 96, 320}) {
+    const auto run = contender.begin(bench::shape_subject("32x" + std::to_string(n)), at::kCPU);
+    const double counted = bench::count_operations([&] { run->bare_step(0); }).nominal;
+    const double dense = value_of("8n²p + 4np²", 32, static_cast<double>(n));
+    const double thin = value_of("14np² + 26p³", 32, static_cast<double>(n));
+    EXPECT_DOUBLE_EQ(counted, std::min(dense, thin)) << n;
+  }
+}
 
 }  // namespace operations_test
