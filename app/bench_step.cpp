@@ -263,9 +263,12 @@ void add_bench_step(CLI::App& group) {
       ->excludes(suite);
   command->add_flag("--list", options->list, "print the standard set and the methods, and measure nothing");
   command
-      ->add_option("--rounds,--repetitions", options->rounds,
+      ->add_option("--rounds", options->rounds,
                    "timed rounds of every method (default: 7; 3 for the networks of a suite)")
       ->transform(whole_number(1, 100000));
+  command->add_option("--repetitions", options->rounds, "the former name of --rounds")
+      ->transform(whole_number(1, 100000))
+      ->group("");
   command
       ->add_option("--min-time", options->min_time,
                    "seconds of a method in a round, at least: short steps are averaged")

@@ -27,7 +27,7 @@ struct RecurrenceTimes {
   std::vector<Row> steps;  ///< of each optimiser on the unitary matrix
 };
 
-RecurrenceTimes time_recurrence(const RecurrencePlan& plan, const at::Device& device,
+RecurrenceTimes time_recurrence(const RecurrencePlan& plan, const c10::Device& device,
                                 const std::function<void(const std::string&)>& progress);
 
 /// Times, rates, what part of the product's rate the passes reach, and what part of an iteration a step
