@@ -6,7 +6,6 @@
 
 #include "base/statistics.h"
 #include "declarations.h"
-#include "dense_generator.h"
 #include "paper/jobs/computed.h"
 
 namespace stiefel::paper {
@@ -20,6 +19,8 @@ Tensor closed_form(const Tensor& x, const Tensor& w, double alpha) {
   const auto identity = torch::eye(x.size(0), x.options());
   return at::linalg_solve(identity - alpha / 2 * w, (identity + alpha / 2 * w).mm(x));
 }
+
+double frobenius(const Tensor& a) { return a.abs().square().sum().sqrt().item<double>(); }
 
 /// Where the library's Cayley SGD takes X with the rate α and s rounds, as printed and without momentum.
 Tensor library_step(const Tensor& x, const Tensor& g, double alpha, int64_t rounds) {
@@ -38,7 +39,7 @@ double fitted_order(int64_t seed, bool complex, int64_t rounds) {
   init::haar_(start);
   const auto x = start.mH().resolve_conj().clone();
   const auto g = torch::randn_like(x);
-  const auto w = dense_generator(x, -g);
+  const auto w = generator(start, -g.mH());  // the rows of X, M
   std::vector<double> log_alpha;
   std::vector<double> log_error;
   for (double turn = 0.3; turn > 0.03; turn *= 0.75) {

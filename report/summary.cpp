@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/statistics.h"
 
@@ -33,16 +32,10 @@ Summary summarise(const RunFolder& run) {
   if (run.epochs.empty()) return summary;
   const Epoch& last = run.epochs.back();
   summary.epochs = static_cast<double>(last.epoch);
-  // As the trainer chooses its best checkpoint: the first epoch with the lowest error.
   summary.validation_decides = !present(run, metric<&Epoch::validation_error>).empty();
-  const auto deciding =
-      summary.validation_decides ? metric<&Epoch::validation_error> : metric<&Epoch::test_error>;
-  double least = std::numeric_limits<double>::infinity();
-  for (const auto& epoch : run.epochs) {
-    if (!(deciding(epoch) < least)) continue;
-    least = deciding(epoch);
-    summary.best_test_error = epoch.test_error;
-    summary.best_epoch = static_cast<double>(epoch.epoch);
+  if (const auto& best = runs::best_epoch(run.epochs); std::isfinite(best.deciding_error())) {
+    summary.best_test_error = best.test_error;
+    summary.best_epoch = static_cast<double>(best.epoch);
   }
   // The last epoch's own, even where it is missing: an earlier value would hide that the run diverged.
   summary.last_test_error = last.test_error;

@@ -49,16 +49,16 @@ HalfWeights::HalfWeights(const torch::nn::Module& model, NetworkPrecision precis
   for (const auto& module : model.modules(/*include_self=*/false)) {
     auto* convolution = module->as<torch::nn::Conv2dImpl>();
     if (convolution == nullptr || convolution->weight.scalar_type() != at::kFloat) continue;
-    kept_.emplace_back(convolution, convolution->weight);
+    full_weights_.emplace_back(convolution, convolution->weight);
     weights.push_back(convolution->weight);
   }
   if (weights.empty()) return;
   const auto halves = CastAll::apply(at::TensorList(weights));
-  for (size_t i = 0; i < halves.size(); ++i) kept_[i].first->weight = halves[i];
+  for (size_t i = 0; i < halves.size(); ++i) full_weights_[i].first->weight = halves[i];
 }
 
 HalfWeights::~HalfWeights() {
-  for (auto& [convolution, weight] : kept_) convolution->weight = weight;
+  for (auto& [convolution, weight] : full_weights_) convolution->weight = weight;
 }
 
 }  // namespace stiefel::train

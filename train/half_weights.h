@@ -22,7 +22,7 @@ class HalfWeights {
   HalfWeights& operator=(const HalfWeights&) = delete;
 
  private:
-  std::vector<std::pair<torch::nn::Conv2dImpl*, at::Tensor>> kept_;
+  std::vector<std::pair<torch::nn::Conv2dImpl*, at::Tensor>> full_weights_;
 };
 
 }  // namespace stiefel::train

@@ -1,9 +1,11 @@
 #include "network.h"
 
 #include <fmt/format.h>
+#include <torch/utils.h>
 
 #include <stdexcept>
 
+#include "data/seeds.h"
 #include "methods.h"
 #include "models/classifier.h"
 #include "models/recurrent_net.h"
@@ -28,6 +30,19 @@ std::shared_ptr<models::Network> make_network(const Config& config) {
   const auto shape = shape_of(config);
   if (!is_sequence_task(config.task)) return make_image_network(config, shape);
   return models::make_recurrent(config.model, {shape.inputs, shape.outputs, shape.every_step});
+}
+
+std::shared_ptr<models::Network> make_initial_network(const Config& config, const c10::Device& device) {
+  torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
+  auto model = make_network(config);
+  if (find_method(config.optim).facts.is_constrained()) model->place_on_manifold();
+  model->to(device);
+  const torch::NoGradGuard no_grad;
+  const auto format = config.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  for (auto& parameter : model->parameters()) {
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format));
+  }
+  return model;
 }
 
 ParameterSplit split_for(const models::Network& network, const Config& config) {

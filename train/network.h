@@ -11,8 +11,12 @@ namespace stiefel::train {
 /// network does not suit the task.
 std::shared_ptr<models::Network> make_network(const Config& config);
 
-/// Which of its parameters the config's optimiser keeps orthonormal, and the rest: all of them where it keeps
-/// none.
+/// The network of a run before its first step: on the device, its weights drawn by the seed and, for a
+/// constrained method, orthonormal where they go on the manifold.
+std::shared_ptr<models::Network> make_initial_network(const Config& config, const c10::Device& device);
+
+/// Which of its parameters the config's optimiser keeps orthonormal, and the others: all of them where it
+/// keeps none.
 ParameterSplit split_for(const models::Network& network, const Config& config);
 
 }  // namespace stiefel::train

@@ -34,38 +34,16 @@ namespace stiefel::train {
 
 namespace {
 
-/// The network with its weights drawn by the seed and, for a constrained method, orthonormal where they go on
-/// the manifold.
-std::shared_ptr<models::Network> build_model(const Config& config, const torch::Device& device) {
-  torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
-  auto model = make_network(config);
-  if (find_method(config.optim).facts.is_constrained()) model->place_on_manifold();
-  model->to(device);
-  const torch::NoGradGuard no_grad;
-  const auto format = config.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  for (auto& parameter : model->parameters()) {
-    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format));
-  }
-  return model;
-}
-
-/// What in a config's step waits for the host, so that the step cannot be recorded into a CUDA graph; empty
-/// where nothing is known to. Asked first, because a recording that breaks inside a solver can leave the
-/// solver broken.
-std::string what_waits(const Config& config) {
+/// The part of a config's step that waits for the host, so that the step cannot be recorded into a CUDA
+/// graph; empty where none is known to. Checked first, because a recording that breaks inside a solver can
+/// leave the solver broken.
+std::string what_waits_for_host(const Config& config) {
   if (config.normalisation == "dbn") return "the eigenproblems of --normalisation dbn wait for the host";
   if (config.weights == "omdsm") return "the eigenproblems of --weights omdsm wait for the host";
   if (config.weights == "matrix-exp") return "the exponential of --weights matrix-exp waits for the host";
   if (config.weights == "cayley") return "the solver of --weights cayley waits for the host";
   if (config.optim == "polar") return "the SVD of --optim polar waits for the host; polar-ns has none";
   return {};
-}
-
-schedules::Factor factor_of(const Config& config) {
-  schedules::Factor factor = [](double) { return 1.0; };
-  if (config.schedule == "multi-step") factor = schedules::multi_step(config.drops, config.drop_factor);
-  if (config.schedule == "cosine") factor = schedules::cosine(static_cast<double>(config.epochs));
-  return config.warm_up > 0 ? schedules::product({schedules::warm_up(config.warm_up), factor}) : factor;
 }
 
 }  // namespace
@@ -77,8 +55,10 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       device_(choose_device(config.device)),
       precision_(choose_precision(config, device_)),
       task_(make_task(config, device_)),
-      model_(build_model(config, device_)),
+      model_(make_initial_network(config, device_)),
       split_(split_for(*model_, config)),
+      optimisers_(find_method(config.optim).make(split_, config)),
+      rates_(config, optimisers_),
       checkpoints_(folder_),
       tally_(device_),
       graph_(device_, config.graph != "off"),
@@ -87,15 +67,10 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
   // Shapes never change, so that trying the algorithms of a convolution pays.
   if (device_.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);
   if (config_.has_penalty()) {
-    penalty_ = PenaltyTerm{penalty_from_string(config_.penalty), model_->split().manifold,
-                           PenaltySchedule(*config_.penalty_weight, config_.penalty_schedule),
-                           at::globalContext().defaultGenerator(device_).clone(),
-                           torch::zeros({}, at::TensorOptions(at::kFloat).device(device_))};
-    graph_.use(penalty_->generator);
+    penalty_.emplace(config_, model_->split().manifold, device_);
+    graph_.use(penalty_->generator());
   }
-  optimisers_ = find_method(config_.optim).make(split_, config_);
-  for (const auto& optimizer : optimisers_) schedules_.emplace_back(*optimizer, factor_of(config_));
-  if (const auto what = what_waits(config_); !what.empty()) graph_.refuse(what);
+  if (const auto what = what_waits_for_host(config_); !what.empty()) graph_.refuse(what);
   for (const auto& optimizer : optimisers_) {
     if (!has_device_rates(*optimizer)) {
       graph_.refuse("an optimiser takes its rate from the host");
@@ -123,10 +98,6 @@ void Trainer::resume(const runs::Checkpoints::Loaded& loaded) {
   tally_.reset(state_.loss_sum, state_.wrong);
 }
 
-void Trainer::apply_schedule(double time) {
-  for (size_t i = 0; i < optimisers_.size(); ++i) schedules_[i].apply(*optimisers_[i], time);
-}
-
 void Trainer::one_step(int64_t step) {
   prepare_step(step);
   graph_.run([this] { step_on_device(); });
@@ -135,16 +106,13 @@ void Trainer::one_step(int64_t step) {
 /// The host's part: everything that depends on where the run stands.
 void Trainer::prepare_step(int64_t step) {
   const auto epoch = state_.epoch;
-  apply_schedule(static_cast<double>(epoch) +
-                 (config_.schedule == "cosine" || config_.warm_up > 0
-                      ? static_cast<double>(step) / static_cast<double>(steps_per_epoch())
-                      : 0));
+  rates_.apply(optimisers_, epoch, step, steps_per_epoch());
   for (auto& optimizer : optimisers_) refresh_rates(*optimizer);
   task_->seek(epoch, step);
   if (config_.dropout > 0) {
     torch::manual_seed(data::mix(static_cast<uint64_t>(config_.seed), epoch, step, data::Purpose::kDropout));
   }
-  if (penalty_) seed_penalty(step);
+  if (penalty_) penalty_->prepare(epoch, step);
 }
 
 /// The device's part, the same in every step, so that it can be captured once and replayed.
@@ -162,31 +130,11 @@ void Trainer::step_on_device() {
     }
     if (precision_ == NetworkPrecision::kBf16) scores = scores.to(at::kFloat);
     loss = task_->loss(scores, batch.targets);
-    (penalty_ ? loss + penalty() : loss).backward();
+    (penalty_ ? loss + penalty_->value() : loss).backward();
   }
   if (config_.clip > 0) clip_gradients_(split_.euclidean, config_.clip);
   for (auto& optimizer : optimisers_) optimizer->step();
   tally_.add(*task_, loss, scores, batch.targets);
-}
-
-/// Tells the penalty its weight and its seed.
-void Trainer::seed_penalty(int64_t step) {
-  const double weight = penalty_->schedule.at(state_.epoch);
-  if (weight != penalty_->weight_value) penalty_->weight.fill_(weight);
-  penalty_->weight_value = weight;
-  if (penalty_->kind == Penalty::kSrip) {
-    penalty_->generator.set_current_seed(
-        data::mix(static_cast<uint64_t>(config_.seed), state_.epoch, step, data::Purpose::kPenalty));
-  }
-}
-
-at::Tensor Trainer::penalty() {
-  // A recorded step cannot leave it out: there it is multiplied by 0.
-  if (penalty_->weight_value == 0 && !device_.is_cuda()) return torch::zeros({}, device_);
-  PenaltyOptions options;
-  options.rounds = config_.srip_rounds;
-  options.generator = penalty_->generator;
-  return stiefel::penalty(penalty_->kind, penalty_->weights, options) * penalty_->weight;
 }
 
 void Trainer::train_epoch(Display& display) {
@@ -248,29 +196,7 @@ std::vector<double> Trainer::time_steps(int64_t count) {
 }
 
 Evaluation Trainer::evaluate(Task::Part part) {
-  const torch::NoGradGuard no_grad;
-  model_->eval();
-  const int64_t size = task_->size(part);
-  const int64_t most = task_->evaluation_batch();
-  double loss = 0;
-  int64_t wrong = 0;
-  for (int64_t at = 0; at < size; at += most) {
-    const int64_t end = std::min(at + most, size);
-    const auto items = task_->items(part, at, end);
-    const TensorCoreScope tensor_cores(precision_, is_sequence_task(config_.task));
-    at::Tensor scores;
-    {
-      const AutocastScope autocast(precision_);
-      scores = model_->forward(items.inputs);
-    }
-    scores = scores.to(at::kFloat);
-    loss += task_->loss(scores, items.targets).item<double>() * static_cast<double>(end - at);
-    wrong += task_->wrong(scores, items.targets).item<int64_t>();
-  }
-  model_->train();
-  const auto count = static_cast<double>(size);
-  return {loss / count,
-          100 * static_cast<double>(wrong) / (count * static_cast<double>(task_->answers_per_item()))};
+  return train::evaluate(*model_, *task_, part, precision_, is_sequence_task(config_.task));
 }
 
 std::vector<double> Trainer::measure_defects() const {
@@ -298,7 +224,7 @@ runs::EpochMetrics Trainer::finish_epoch() {
   if (task_->size(Task::Part::kValidation) > 0) m.validation_error = evaluate(Task::Part::kValidation).error;
   m.rate_euclidean = optimisers_.back()->param_groups()[0].options().get_lr();
   if (!split_.manifold.empty()) {
-    // The last but one: the rest comes last, and a scaling of gradients may come first.
+    // The last but one: the other parameters come last, and a scaling of gradients may come first.
     m.rate_manifold = optimisers_[optimisers_.size() - 2]->param_groups()[0].options().get_lr();
   }
   if (const auto defects = measure_defects(); !defects.empty()) {

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <stiefel/parameters.h>
-#include <stiefel/penalties.h>
-#include <stiefel/schedules.h>
 
 #include <filesystem>
 #include <memory>
@@ -10,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "evaluation.h"
+#include "learning_rates.h"
 #include "methods.h"
 #include "models/network.h"
-#include "penalty_schedule.h"
+#include "penalty_term.h"
 #include "precision.h"
 #include "runs/checkpoint.h"
 #include "step_graph.h"
@@ -26,12 +26,6 @@ namespace stiefel::train {
 struct Outcome {
   int signal = 0;                     ///< the signal that stopped it, or 0 when it is finished
   std::optional<int64_t> best_epoch;  ///< where it ended early: the epoch that nothing after it bettered
-};
-
-/// Loss and error of a network over a set of items.
-struct Evaluation {
-  double loss = 0;
-  double error = 0;  ///< per cent
 };
 
 /// One training run: the task with its data on the device, the network, its optimisers and where it stands.
@@ -74,24 +68,11 @@ class Trainer {
   std::vector<std::string> changes_of_data(const runs::Checkpoints::Loaded& checkpoint) const;
 
  private:
-  /// A soft constraint on some weights.
-  struct PenaltyTerm {
-    Penalty kind;
-    std::vector<at::Tensor> weights;
-    PenaltySchedule schedule;
-    at::Generator generator;  // SRIP's
-    at::Tensor weight;        // of the epoch, where the loss is
-    double weight_value = -1;
-  };
-
   void train_epoch(class Display& display);
   void one_step(int64_t step);
   void prepare_step(int64_t step);
   void step_on_device();
-  void seed_penalty(int64_t step);
-  at::Tensor penalty();
   runs::EpochMetrics finish_epoch();
-  void apply_schedule(double time);
   void checkpoint(bool best);
   void write_record(const std::string& status) const;
 
@@ -105,7 +86,7 @@ class Trainer {
   ParameterSplit split_;
   std::optional<PenaltyTerm> penalty_;
   Optimisers optimisers_;
-  std::vector<Schedule> schedules_;
+  LearningRates rates_;
   runs::RunState state_;
   runs::Checkpoints checkpoints_;
   Tally tally_;

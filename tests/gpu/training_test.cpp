@@ -20,6 +20,7 @@ namespace training_test {
 
 namespace fs = std::filesystem;
 using namespace stiefel::train;
+using stiefel::runs::Checkpoints;
 
 const at::Device kCuda(at::kCUDA);
 
@@ -236,7 +237,7 @@ TEST_F(CudaTraining, ASignalInTheMiddleLosesNoStep) {
     });
     const auto outcome = quiet_run(*trainer);
     killer.join();
-    total = Checkpoints(parts).newest(complaint)->progress.total_steps;
+    total = Checkpoints(parts).newest(complaint)->state.total_steps;
     if (outcome.signal == 0) break;
   }
   std::signal(SIGTERM, SIG_DFL);
@@ -268,8 +269,8 @@ TEST_F(CudaTraining, WhatCannotBeRecordedGoesOnWithAReason) {
     }
     EXPECT_FALSE(graph.captured());
     EXPECT_FALSE(graph.reason().empty());
-    EXPECT_TRUE(graph.news());
-    EXPECT_FALSE(graph.news()) << "once";
+    EXPECT_TRUE(graph.take_reason());
+    EXPECT_FALSE(graph.take_reason()) << "once";
   }
   // The generator and the allocator are out of the recording again.
   EXPECT_TRUE(at::isfinite(torch::rand({1000}, kCuda)).all().item<bool>());

@@ -20,7 +20,7 @@ inline std::filesystem::path write_cell_run(const std::filesystem::path& out, co
                                             stiefel::paper::Scale scale = stiefel::paper::Scale::kFull,
                                             const std::string& name = "") {
   namespace paper = stiefel::paper;
-  namespace train = stiefel::train;
+  namespace runs = stiefel::runs;
   const auto cells = paper::choose_cells(paper::find_experiment(experiment), only);
   const auto spec = paper::run_spec(*cells.at(0).recipe, scale, seed, {"cpu", "auto", 0, ""});
   const auto folder = out / paper::to_string(scale) / (name.empty() ? spec.name : name);

@@ -28,7 +28,7 @@ namespace paper_test {
 
 namespace fs = std::filesystem;
 namespace base = stiefel::base;
-namespace train = stiefel::train;
+namespace runs = stiefel::runs;
 using namespace stiefel::paper;
 
 // The tables' rows as the paper's source has them.

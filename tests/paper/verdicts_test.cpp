@@ -19,7 +19,7 @@
 namespace verdicts_test {
 
 using namespace stiefel::paper;
-namespace train = stiefel::train;
+namespace runs = stiefel::runs;
 
 using Kind = Verdict::Kind;
 using History = std::vector<runs::EpochMetrics>;
@@ -230,9 +230,9 @@ TEST(Table5, AsksForASmallErrorBelowTheClosedForms) {
 }
 
 TEST(Table5, NamesItsRowsAsTheRunsAreNamed) {
-  const std::map<paper::CayleyForm, std::string> names{{paper::CayleyForm::kPrinted, "printed"},
-                                                       {paper::CayleyForm::kReleased, "released"},
-                                                       {paper::CayleyForm::kPolished, "polished"}};
+  const std::map<CayleyForm, std::string> names{{CayleyForm::kPrinted, "printed"},
+                                                {CayleyForm::kReleased, "released"},
+                                                {CayleyForm::kPolished, "polished"}};
   for (const auto& cell : find_experiment("table5").cells) {
     const auto& part = *cell.recipe->unitariness;
     const auto& form = names.at(part.form);

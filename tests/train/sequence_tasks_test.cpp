@@ -21,6 +21,7 @@ using stiefel::train::make_task;
 using stiefel::train::PixelTask;
 using stiefel::train::RmsScaling;
 using stiefel::train::Task;
+using stiefel::train::TaskBatch;
 using Part = Task::Part;
 
 Config config_of(const std::string& task, int64_t length, int64_t batch = 40, int64_t seed = 1) {
@@ -32,7 +33,7 @@ Config config_of(const std::string& task, int64_t length, int64_t batch = 40, in
   return config;
 }
 
-bool same(const Task::Batch& a, const Task::Batch& b) {
+bool same(const TaskBatch& a, const TaskBatch& b) {
   return at::equal(a.inputs, b.inputs) && at::equal(a.targets, b.targets);
 }
 
@@ -148,7 +149,7 @@ TEST(Adding, MeasuresTheMeanSquareAndCountsWhatIsFarOff) {
 
 // --- both ---
 
-TEST(MadeUp, IsAFunctionOfSeedEpochAndStep) {
+TEST(SyntheticTask, IsAFunctionOfSeedEpochAndStep) {
   for (const std::string name : {"copying", "adding"}) {
     const auto task = make_task(config_of(name, 12), at::kCPU);
     const auto other = make_task(config_of(name, 12), at::kCPU);
@@ -165,7 +166,7 @@ TEST(MadeUp, IsAFunctionOfSeedEpochAndStep) {
   }
 }
 
-TEST(MadeUp, TestsEveryRunOnTheSameItems) {
+TEST(SyntheticTask, TestsEveryRunOnTheSameItems) {
   for (const std::string name : {"copying", "adding"}) {
     const auto task = make_task(config_of(name, 12), at::kCPU);
     const auto other = make_task(config_of(name, 12, 8, 0), at::kCPU);
@@ -185,7 +186,7 @@ TEST(MadeUp, TestsEveryRunOnTheSameItems) {
   }
 }
 
-TEST(MadeUp, HasAShapeWithoutData) {
+TEST(SyntheticTask, HasAShapeWithoutData) {
   const auto copying = stiefel::train::shape_of(config_of("copying", 12));
   EXPECT_EQ(copying.inputs, 10);
   EXPECT_EQ(copying.outputs, 9);
@@ -316,7 +317,7 @@ TEST_F(Pixels, ArePermutedInOneWay) {
   EXPECT_EQ(taken.size(), 784U);
   EXPECT_LT((order == torch::arange(784)).sum().item<int64_t>(), 20);
   EXPECT_TRUE(same(permuted.items(Part::kTest, 0, 12), other.items(Part::kTest, 0, 12)));
-  const auto expect_moved = [&](const Task::Batch& now, const Task::Batch& before) {
+  const auto expect_moved = [&](const TaskBatch& now, const TaskBatch& before) {
     EXPECT_TRUE(same(now, {before.inputs.index_select(1, order), before.targets}));
   };
   expect_moved(permuted.batch(0, 1), plain.batch(0, 1));

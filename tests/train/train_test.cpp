@@ -39,7 +39,8 @@ std::string error_of(const std::function<void()>& act) {
 TEST(Config, AResolvedOneSurvivesTheRoundTrip) {
   Config resolved;
   resolve(resolved);
-  EXPECT_EQ(differences(config_from_toml(to_toml(resolved), "test"), resolved), std::vector<std::string>{});
+  EXPECT_EQ(differences(stiefel::runs::config_from_toml(to_toml(resolved), "test"), resolved),
+            std::vector<std::string>{});
 }
 
 TEST(Config, ResolvesToThePapersSettings) {
@@ -64,7 +65,7 @@ TEST(Config, ContradictionsAreNamed) {
   const auto resolve = [](const std::function<void(Config&)>& change) {
     Config config;
     change(config);
-    return error_of([&] { resolve(config); });
+    return error_of([&] { stiefel::train::resolve(config); });
   };
   EXPECT_NE(resolve([](Config& c) { c.optim = "sgdx"; }).find("cayley-adam"), std::string::npos);
   EXPECT_NE(resolve([](Config& c) { c.data = "imagenet"; }).find("fashion-mnist"), std::string::npos);
@@ -81,7 +82,7 @@ TEST(Config, PrecisionsAreRefusedWhereTheyCannotBe) {
   const auto resolve = [](const std::function<void(Config&)>& change) {
     Config config;
     change(config);
-    return error_of([&] { resolve(config); });
+    return error_of([&] { stiefel::train::resolve(config); });
   };
   const auto expect = [&](const std::function<void(Config&)>& change, const std::string& part) {
     EXPECT_NE(resolve(change).find(part), std::string::npos) << "expected " << part;
@@ -201,7 +202,7 @@ TEST(StepGraph, OffAGpuEveryStepRunsAsItIs) {
   EXPECT_EQ(runs, 10);
   EXPECT_FALSE(graph.captured());
   graph.refuse("whatever");
-  EXPECT_FALSE(graph.news()) << "nobody expects a graph there";
+  EXPECT_FALSE(graph.take_reason()) << "nobody expects a graph there";
 }
 
 TEST(Config, PenaltiesAndLayersGoWithEuclideanOptimisers) {
@@ -209,7 +210,7 @@ TEST(Config, PenaltiesAndLayersGoWithEuclideanOptimisers) {
     Config config;
     config.optim = "sgd";
     change(config);
-    return error_of([&] { resolve(config); });
+    return error_of([&] { stiefel::train::resolve(config); });
   };
   const auto expect = [&](const std::function<void(Config&)>& change, const std::string& part) {
     EXPECT_NE(resolve(change).find(part), std::string::npos) << "expected " << part;
@@ -245,7 +246,7 @@ TEST(Config, MomentumOfARetractionIsOnlyWhatIsGiven) {
   EXPECT_EQ(*given.momentum, 0.8);
   EXPECT_EQ(given.method_name(), "polar+m");
   // Written and read back, a bare one stays bare.
-  auto back = config_from_toml(to_toml(bare), "test");
+  auto back = stiefel::runs::config_from_toml(to_toml(bare), "test");
   resolve(back);
   EXPECT_FALSE(back.momentum);
   Config sgd;

@@ -8,9 +8,9 @@
 
 namespace stiefel::train {
 
-/// What the host decides about an epoch's batches, a row a step, as a table on the device, and the number of
-/// the row that comes next, which lies there too: taking a row asks nothing of the host, so it can be part of
-/// a captured step. The table keeps its address from epoch to epoch.
+/// What the host decides about an epoch's batches, one row per step, as a table on the device, and the number
+/// of the next row, which is on the device too: taking a row needs nothing from the host, so it can be part
+/// of a captured step. The table keeps its address from epoch to epoch.
 class EpochTable {
  public:
   explicit EpochTable(const c10::Device& device);
@@ -24,9 +24,9 @@ class EpochTable {
 
  private:
   at::Tensor table_;
-  at::Tensor place_;    // int64 (1), on the device
-  int64_t epoch_ = -1;  // whose table is at hand
-  int64_t step_ = -1;   // what place_ will hold when everything queued is done
+  at::Tensor next_row_;  // int64 (1), on the device
+  int64_t epoch_ = -1;   // whose table is at hand
+  int64_t step_ = -1;    // what next_row_ will hold when everything queued is done
 };
 
 }  // namespace stiefel::train

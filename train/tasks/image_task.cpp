@@ -67,7 +67,7 @@ void ImageTask::seek(int64_t epoch, int64_t step) {
   });
 }
 
-Task::Batch ImageTask::next() {
+TaskBatch ImageTask::next() {
   const auto row = table_.next();
   const auto batch = train_.pick(row[0], row.size(0) > 1 ? row[1] : at::Tensor());
   return {batch.images, batch.labels};
@@ -78,7 +78,7 @@ int64_t ImageTask::size(Part part) const {
   return validation_ ? validation_->size() : 0;
 }
 
-Task::Batch ImageTask::items(Part part, int64_t from, int64_t to) const {
+TaskBatch ImageTask::items(Part part, int64_t from, int64_t to) const {
   const auto batch = (part == Part::kTest ? test_ : *validation_).range(from, to);
   return {batch.images, batch.labels};
 }

@@ -28,9 +28,9 @@ class ImageTask : public Task {
   std::optional<data::Fingerprint> fingerprint() const override { return fingerprint_; }
   int64_t steps_per_epoch() const override { return train_.size() / config_.batch; }
   void seek(int64_t epoch, int64_t step) override;
-  Batch next() override;
+  TaskBatch next() override;
   int64_t size(Part part) const override;
-  Batch items(Part part, int64_t from, int64_t to) const override;
+  TaskBatch items(Part part, int64_t from, int64_t to) const override;
 
  private:
   ImageTask(const Config& config, const at::Device& device, const data::Dataset& dataset);

@@ -52,7 +52,7 @@ void PixelTask::seek(int64_t epoch, int64_t step) {
   });
 }
 
-Task::Batch PixelTask::next() {
+TaskBatch PixelTask::next() {
   const auto picked = table_.next();
   return {sequences(train_.pixels.index_select(0, picked)), train_.labels.index_select(0, picked)};
 }
@@ -62,7 +62,7 @@ int64_t PixelTask::size(Part part) const {
   return labels.defined() ? labels.size(0) : 0;
 }
 
-Task::Batch PixelTask::items(Part part, int64_t from, int64_t to) const {
+TaskBatch PixelTask::items(Part part, int64_t from, int64_t to) const {
   const auto& all = part_of(part);
   return {sequences(all.pixels.narrow(0, from, to - from)), all.labels.narrow(0, from, to - from)};
 }

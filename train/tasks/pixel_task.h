@@ -13,9 +13,9 @@ class PixelTask : public Task {
   std::optional<data::Fingerprint> fingerprint() const override { return fingerprint_; }
   int64_t steps_per_epoch() const override { return train_.labels.size(0) / config_.batch; }
   void seek(int64_t epoch, int64_t step) override;
-  Batch next() override;
+  TaskBatch next() override;
   int64_t size(Part part) const override;
-  Batch items(Part part, int64_t from, int64_t to) const override;
+  TaskBatch items(Part part, int64_t from, int64_t to) const override;
 
  private:
   /// Images as bytes on the device, (N, pixels), their pixels in the order in which they are read.

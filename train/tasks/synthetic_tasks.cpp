@@ -7,7 +7,7 @@
 
 namespace stiefel::train {
 
-void MadeUpTask::seek(int64_t epoch, int64_t step) {
+void SyntheticTask::seek(int64_t epoch, int64_t step) {
   const auto made = draw(
       config_.batch, data::mix(static_cast<uint64_t>(config_.seed), epoch, step, data::Purpose::kSequences));
   if (!device_.is_cuda()) {
@@ -19,7 +19,7 @@ void MadeUpTask::seek(int64_t epoch, int64_t step) {
   sought_.targets.copy_(made.targets.pin_memory(), /*non_blocking=*/true);
 }
 
-Task::Batch MadeUpTask::items(Part, int64_t from, int64_t to) const {
+TaskBatch SyntheticTask::items(Part, int64_t from, int64_t to) const {
   // Whatever the run's seed, all are tested on the same items.
   const auto all = draw(to, data::mix(0, 0, 0, data::Purpose::kTestSequences));
   return {all.inputs.narrow(0, from, to - from).to(device_),
@@ -31,7 +31,7 @@ double CopyingTask::memoryless_loss(int64_t length) {
          static_cast<double>(length + 2 * kCopied);
 }
 
-Task::Batch CopyingTask::draw(int64_t count, uint64_t seed) const {
+TaskBatch CopyingTask::draw(int64_t count, uint64_t seed) const {
   const int64_t steps = config_.length + 2 * kCopied;
   auto symbols = at::zeros({count, steps}, at::kLong);
   auto targets = at::zeros({count, steps}, at::kLong);
@@ -58,7 +58,7 @@ at::Tensor CopyingTask::wrong(const at::Tensor& scores, const at::Tensor& target
   return scores.narrow(1, first, kCopied).argmax(-1).ne(targets.narrow(1, first, kCopied)).sum();
 }
 
-Task::Batch AddingTask::draw(int64_t count, uint64_t seed) const {
+TaskBatch AddingTask::draw(int64_t count, uint64_t seed) const {
   const int64_t steps = config_.length;
   auto inputs = at::zeros({count, steps, 2});
   auto targets = at::zeros({count, 1});

@@ -13,7 +13,7 @@ namespace stiefel::train {
 
 /// What a network of a task takes and gives.
 struct TaskShape {
-  int64_t inputs = 3;       ///< channels of an image, or numbers a step of a sequence
+  int64_t inputs = 3;       ///< channels of an image, or numbers per step of a sequence
   int64_t outputs = 10;     ///< scores
   bool every_step = false;  ///< whether a sequence is answered at every step
 };
@@ -21,16 +21,17 @@ struct TaskShape {
 /// The shape of a config's task; needs no data.
 TaskShape shape_of(const Config& config);
 
+/// Items of a task and the answers to them.
+struct TaskBatch {
+  at::Tensor inputs;
+  at::Tensor targets;
+};
+
 /// What a run learns: where its batches come from and what its answers are worth. Batches are pure functions
 /// of the seed, the epoch and the step, and lie on the device that trains.
 class Task {
  public:
   enum class Part { kTest, kValidation };
-
-  struct Batch {
-    at::Tensor inputs;
-    at::Tensor targets;
-  };
 
   virtual ~Task() = default;
 
@@ -43,19 +44,19 @@ class Task {
   /// is sent to the device, without waiting for it.
   virtual void seek(int64_t epoch, int64_t step) = 0;
 
-  /// Then the device's: the batch that was sought. It asks nothing of the host and moves on by itself, so it
-  /// can be part of a captured step; every seek is followed by one next, or by the replay of one.
-  virtual Batch next() = 0;
+  /// Then the device's: the batch that was sought. It needs nothing from the host and moves on by itself, so
+  /// it can be part of a captured step; every seek is followed by one next, or by the replay of one.
+  virtual TaskBatch next() = 0;
 
   /// Both at once.
-  Batch batch(int64_t epoch, int64_t step) {
+  TaskBatch batch(int64_t epoch, int64_t step) {
     seek(epoch, step);
     return next();
   }
 
   /// How many items a part has, 0 where there is none, and some of them.
   virtual int64_t size(Part part) const = 0;
-  virtual Batch items(Part part, int64_t from, int64_t to) const = 0;
+  virtual TaskBatch items(Part part, int64_t from, int64_t to) const = 0;
 
   /// How many items are evaluated at a time.
   virtual int64_t evaluation_batch() const { return 500; }

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "models/network.h"
+#include "precision.h"
+#include "train/tasks/task.h"
+
+namespace stiefel::train {
+
+/// Loss and error of a network over a set of items.
+struct Evaluation {
+  double loss = 0;
+  double error = 0;  ///< per cent
+};
+
+/// Evaluates a network on a part of a task's items, in evaluation mode; it is in training mode afterwards.
+/// `products`: see TensorCoreScope.
+Evaluation evaluate(models::Network& network, const Task& task, Task::Part part, NetworkPrecision precision,
+                    bool products);
+
+}  // namespace stiefel::train
