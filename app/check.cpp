@@ -4,6 +4,7 @@
 
 #include "base/printable.h"
 #include "base/standard_streams.h"
+#include "base/table.h"
 #include "command.h"
 #include "number_options.h"
 #include "run_model.h"
@@ -31,16 +32,15 @@ void add_check(CLI::App& app) {
                                            base::printable(options->run), run.config.optim));
     }
     const auto weights = train::measure_orthonormality(*build_network(run), run.config);
-    size_t width = 6;
-    for (const auto& weight : weights) width = std::max(width, weight.name.size());
-    fmt::print("{:{}}  {:>12}  {:>9}\n", "weight", width, "p × n", "defect");
+    base::Table table({"weight", "p × n", "defect", ""}, "lrrl");
     int64_t above = 0;
     for (const auto& weight : weights) {
       const bool bad = !(weight.defect <= options->tolerance);
       above += bad ? 1 : 0;
-      fmt::print("{:{}}  {:>12}  {:9.2e}{}\n", weight.name, width, fmt::format("{} × {}", weight.p, weight.n),
-                 weight.defect, bad ? "  above the tolerance" : "");
+      table.add({weight.name, fmt::format("{} × {}", weight.p, weight.n),
+                 fmt::format("{:.2e}", weight.defect), bad ? "above the tolerance" : ""});
     }
+    fmt::print("{}", table.text());
     if (above > 0) {
       base::say(fmt::format("{} of {} weights are off the manifold by more than {}", above, weights.size(),
                             options->tolerance));

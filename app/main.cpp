@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "bad_words.h"
 #include "base/printable.h"
 #include "base/standard_streams.h"
 #include "command.h"
 #include "runs/system.h"
 #include "train/message.h"
+#include "usage_errors.h"
 
 int main(int argc, char** argv) {
   using namespace stiefel::app;
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   Context context;
   context.command.assign(argv, argv + argc);
-  if (argc > 0) context.command[0] = "stiefel";  // where it lies is nothing to keep in a run's record
+  if (argc > 0) context.command[0] = "stiefel";  // a run's record does not depend on where the program lies
   add_train(app, context);
   add_resume(app, context);
   add_eval(app);
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // --help and --version come this way too.
     if (error.get_exit_code() == 0) return base::finish_output(app.exit(error));
-    base::say("stiefel: " + explain(app, error, {argv + 1, argv + argc}));
+    base::say("stiefel: " + explain_usage_error(app, error, {argv + 1, argv + argc}));
     return 2;
   } catch (const Exit& exit) {
     return base::finish_output(exit.status);

@@ -12,10 +12,12 @@
 
 #include "base/files.h"
 #include "base/folder_lock.h"
+#include "base/format_number.h"
 #include "base/interrupt.h"
 #include "base/printable.h"
 #include "base/progress_line.h"
 #include "base/standard_streams.h"
+#include "base/table.h"
 #include "bench/threads.h"
 #include "paper/jobs/cached_results.h"
 #include "paper/jobs/network_timing.h"
@@ -27,7 +29,6 @@
 #include "paper/publish/page.h"
 #include "paper/registry.h"
 #include "paper_parts.h"
-#include "train/display.h"
 
 namespace stiefel::app {
 
@@ -62,19 +63,21 @@ class PrintsAside {
 
 void show_plan(const std::vector<paper::Job>& jobs, int64_t at_once, paper::Scale scale) {
   if (scale != paper::Scale::kFull) fmt::print("{}\n", paper::mark(scale));
+  base::Table table({"state", "run", "length", "time"}, "llrl");
   for (const auto& job : jobs) {
     const char* state = job.state == paper::Job::State::kDone          ? "done"
                         : job.state == paper::Job::State::kInterrupted ? "goes on"
                                                                        : "runs";
     std::string time;
     if (job.state != paper::Job::State::kDone) {
-      time = job.seconds ? fmt::format("about {}, by {}", train::duration(*job.seconds), job.basis)
+      time = job.seconds ? fmt::format("about {}, by {}", base::format_duration(*job.seconds), job.basis)
                          : std::string("time unknown");
     }
     const auto amount = job.spec.unitariness ? fmt::format("{} iterations", job.spec.unitariness->iterations)
                                              : fmt::format("{} epochs", job.spec.config.epochs);
-    fmt::print("{:8}  {:48}  {:>14}  {}\n", state, job.spec.name, amount, time);
+    table.add({state, job.spec.name, amount, time});
   }
+  if (!jobs.empty()) fmt::print("{}", table.text());
   fmt::print("{}\n", to_string(paper::time_left(jobs, at_once)));
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/table.h"
 #include "command.h"
 #include "report/page.h"
 #include "report/summary.h"
@@ -20,23 +21,17 @@ std::string number(double value, const char* format) {
 
 /// The page's comparison, for the terminal.
 void print_table(const std::vector<report::RunFolder>& runs) {
-  auto names = report::labels(runs);
-  size_t width = 3;
+  const auto names = report::labels(runs);
   size_t by_validation = 0;
-  for (auto& name : names) {
-    name = base::printable(name);
-    width = std::max(width, name.size());
-  }
-  fmt::print("{:{}}  {:>12}  {:>12}  {:>10}  {:>9}  {:>8}\n", "run", width, "test error %", "best error %",
-             "train loss", "s / epoch", "defect");
+  base::Table table({"run", "test error %", "best error %", "train loss", "s / epoch", "defect"}, "lr");
   for (size_t i = 0; i < runs.size(); ++i) {
     const auto s = report::summarise(runs[i]);
-    fmt::print("{:{}}  {:>12}  {:>12}  {:>10}  {:>9}  {:>8}\n", names[i], width,
-               number(s.last_test_error, "{:.2f}"), number(s.best_test_error, "{:.2f}"),
-               number(s.last_train_loss, "{:.4f}"), number(s.epoch_seconds, "{:.1f}"),
-               number(s.defect_max, "{:.1e}"));
+    table.add({base::printable(names[i]), number(s.last_test_error, "{:.2f}"),
+               number(s.best_test_error, "{:.2f}"), number(s.last_train_loss, "{:.4f}"),
+               number(s.epoch_seconds, "{:.1f}"), number(s.defect_max, "{:.1e}")});
     by_validation += s.validation_decides ? 1 : 0;
   }
+  fmt::print("{}", table.text());
   fmt::print("best error: the test error at the epoch that {}\n",
              by_validation == runs.size() ? "validation chose"
              : by_validation == 0         ? "has the lowest"

@@ -21,7 +21,6 @@
 #include "runs/run_facts.h"
 #include "runs/run_folder.h"
 #include "train/checkpoint_content.h"
-#include "train/display.h"
 #include "train/network.h"
 #include "train/resolve_config.h"
 #include "train/trainer.h"

@@ -24,4 +24,11 @@ struct JsonError : std::runtime_error {
 /// says does not name the file.
 nlohmann::json parse_json(const std::string& text);
 
+/// JSON for a file or another program: indented, ending in a line break, and UTF-8 whatever bytes its strings
+/// hold.
+template <class Json>
+std::string dump_json(const Json& value) {
+  return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace stiefel::base

@@ -1,33 +1,12 @@
 #include "printable.h"
 
 #include <algorithm>
-#include <cstdint>
+
+#include "utf8.h"
 
 namespace stiefel::base {
 
 namespace {
-
-/// The bytes of the UTF-8 character that begins here, or 0 where none does.
-size_t character_size(const std::string& text, size_t at) {
-  const auto byte = [&](size_t i) -> uint32_t {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
-  };
-  const auto first = byte(at);
-  const size_t size = first < 0x80         ? 1
-                      : first >> 5 == 0x6  ? 2
-                      : first >> 4 == 0xe  ? 3
-                      : first >> 3 == 0x1e ? 4
-                                           : 0;
-  if (size < 2) return size;
-  uint32_t code = first & (0xffU >> (size + 1));
-  for (size_t i = 1; i < size; ++i) {
-    if (byte(at + i) >> 6 != 0x2) return 0;
-    code = code << 6 | (byte(at + i) & 0x3f);
-  }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code < 0xe000;
-  return code < kLeast[size] || code > 0x10ffff || surrogate ? 0 : size;
-}
 
 /// Whether a terminal may act on the character instead of showing it: C0, DEL and C1.
 bool is_control(const std::string& text, size_t at, size_t size) {
@@ -36,7 +15,7 @@ bool is_control(const std::string& text, size_t at, size_t size) {
   return size == 2 && first == 0xc2 && static_cast<unsigned char>(text[at + 1]) < 0xa0;
 }
 
-std::string escape(unsigned char byte) {
+std::string escape_byte(unsigned char byte) {
   switch (byte) {
     case '\n':
       return "\\n";
@@ -70,15 +49,13 @@ std::string copy(const std::string& text, const Escaped& escaped) {
 
 }  // namespace
 
-std::string printable(const std::string& text) { return copy(text, escape); }
+std::string printable(const std::string& text) { return copy(text, escape_byte); }
 
 std::string printable_lines(const std::string& text) {
-  return copy(text, [](unsigned char byte) { return byte == '\n' ? std::string("\n") : escape(byte); });
+  return copy(text, [](unsigned char byte) { return byte == '\n' ? std::string("\n") : escape_byte(byte); });
 }
 
-std::string shell_word(const std::filesystem::path& path) {
-  auto word = path.string();
-  if (!word.empty() && word[0] == '-') word = "./" + word;
+std::string shell_quoted(const std::string& word) {
   constexpr const char* kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+:,./-";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
   const bool escapes = printable(word) != word;
@@ -93,6 +70,11 @@ std::string shell_word(const std::filesystem::path& path) {
     }
   }
   return (escapes ? printable(quoted) : quoted) + "'";
+}
+
+std::string shell_word(const std::filesystem::path& path) {
+  const auto word = path.string();
+  return shell_quoted(!word.empty() && word[0] == '-' ? "./" + word : word);
 }
 
 }  // namespace stiefel::base

@@ -14,7 +14,10 @@ inline std::string printable(const std::filesystem::path& path) { return printab
 /// The same for text of several lines, whose line breaks stay.
 std::string printable_lines(const std::string& text);
 
-/// The path as one word of a command to type: quoted where a shell needs it, and never taken for an option.
+/// A word of a command line, quoted where a shell needs it: bash reads it as one word with the same bytes.
+std::string shell_quoted(const std::string& word);
+
+/// The path as one word of a command to type: quoted, and never taken for an option.
 std::string shell_word(const std::filesystem::path& path);
 
 }  // namespace stiefel::base

@@ -1,27 +1,27 @@
 #include "progress_line.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 
 namespace stiefel::base {
 
 void ProgressLine::now(const std::string& what) {
   ++runs_;
-  const bool terminal = isatty(STDERR_FILENO) == 1;
-  const auto time = Clock::now();
-  if (time - last_ < (terminal ? std::chrono::milliseconds(100) : std::chrono::seconds(10))) return;
-  last_ = time;
-  const double elapsed = std::chrono::duration<double>(time - start_).count();
-  std::fprintf(stderr, terminal ? "\r\033[K%4.0f s  run %lld  %s" : "%4.0f s  run %lld  %s\n", elapsed,
-               static_cast<long long>(runs_), what.c_str());
-  std::fflush(stderr);
+  if (!line_.is_due(line_.is_terminal() ? std::chrono::milliseconds(100) : std::chrono::seconds(10))) return;
+  char before[64];
+  std::snprintf(before, sizeof before, "%4.0f s  run %lld  ", stopwatch_.seconds(),
+                static_cast<long long>(runs_));
+  if (line_.is_terminal()) {
+    line_.show(before + what);
+  } else {
+    line_.print(before + what);
+  }
 }
 
 void ProgressLine::done() {
-  const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
-  std::fprintf(stderr, "%s%lld runs in %.0f s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "",
-               static_cast<long long>(runs_), elapsed);
+  char summary[64];
+  std::snprintf(summary, sizeof summary, "%lld runs in %.0f s", static_cast<long long>(runs_),
+                stopwatch_.seconds());
+  line_.print(summary);
 }
 
 }  // namespace stiefel::base

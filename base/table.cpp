@@ -2,39 +2,65 @@
 
 #include <algorithm>
 #include <ostream>
+#include <stdexcept>
 #include <utility>
+
+#include "text_layout.h"
 
 namespace stiefel::base {
 
-namespace {
-
-size_t width(const std::string& text) {
-  // Of a character's bytes in UTF-8 all but the first begin with the bits 10.
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+std::string aligned_line(const std::vector<std::string>& cells, const std::vector<Column>& columns) {
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const auto width = text_width(cells[i]);
+    const std::string padding(columns[i].width > width ? columns[i].width - width : 0, ' ');
+    line += (i == 0 ? "" : "  ");
+    line += columns[i].align == Align::kLeft ? cells[i] + padding : padding + cells[i];
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
 }
 
-}  // namespace
-
-Table::Table(std::vector<std::string> header) { add(std::move(header)); }
-
-void Table::add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-void Table::print(std::ostream& out) const {
-  std::vector<size_t> widths(rows_.front().size(), 0);
-  for (const auto& row : rows_) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
-  }
-  for (const auto& row : rows_) {
-    std::string line = " ";
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - width(row[i]), ' ');
-      const bool left = i == 0 || (i + 1 == row.size() && row.size() > 2);
-      line += " " + (left ? row[i] + padding : padding + row[i]) + " ";
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << "\n";
+Table::Table(Row header, std::string alignment)
+    : header_(std::move(header)), alignment_(std::move(alignment)) {
+  if (alignment_.find_first_not_of("lr") != std::string::npos) {
+    throw std::invalid_argument("a table's alignment is '" + alignment_ + "'; its letters must be l or r");
   }
 }
+
+void Table::add(Row row) {
+  if (row.size() > header_.size()) {
+    throw std::invalid_argument("a row has " + std::to_string(row.size()) + " cells, but the table " +
+                                std::to_string(header_.size()) + " columns");
+  }
+  row.resize(header_.size());
+  rows_.push_back(std::move(row));
+}
+
+Align Table::align(size_t column) const {
+  if (!alignment_.empty())
+    return alignment_[std::min(column, alignment_.size() - 1)] == 'l' ? Align::kLeft : Align::kRight;
+  const bool last = column + 1 == header_.size() && header_.size() > 2;
+  return column == 0 || last ? Align::kLeft : Align::kRight;
+}
+
+std::string Table::text(size_t indent) const {
+  std::vector<Column> columns;
+  for (size_t i = 0; i < header_.size(); ++i) {
+    columns.push_back({text_width(header_[i]), align(i)});
+    for (const auto& row : rows_) columns[i].width = std::max(columns[i].width, text_width(row[i]));
+  }
+  const std::string before(indent, ' ');
+  std::string text;
+  const auto write = [&](const Row& row) {
+    const auto line = aligned_line(row, columns);
+    text += (line.empty() ? "" : before + line) + "\n";
+  };
+  write(header_);
+  for (const auto& row : rows_) write(row);
+  return text;
+}
+
+void Table::print(std::ostream& out) const { out << text(2); }
 
 }  // namespace stiefel::base

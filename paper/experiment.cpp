@@ -8,6 +8,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "base/names.h"
 #include "base/statistics.h"
 
 namespace stiefel::paper {
@@ -49,15 +50,10 @@ std::optional<double> CellResult::difference() const {
 }
 
 std::string to_string(Verdict::Kind kind) {
-  switch (kind) {
-    case Verdict::Kind::kBorneOut:
-      return "borne out";
-    case Verdict::Kind::kNotBorneOut:
-      return "not borne out";
-    case Verdict::Kind::kOpen:
-      break;
-  }
-  return "open";
+  constexpr base::Names<Verdict::Kind, 3> kVerdictNames{{{Verdict::Kind::kBorneOut, "borne out"},
+                                                         {Verdict::Kind::kNotBorneOut, "not borne out"},
+                                                         {Verdict::Kind::kOpen, "open"}}};
+  return base::name_of(kVerdictNames, kind);
 }
 
 std::string to_string(const Verdict& verdict) {

@@ -1,34 +1,24 @@
 #include "scale.h"
 
-#include <fmt/format.h>
-
-#include <stdexcept>
+#include "base/names.h"
 
 namespace stiefel::paper {
 
-std::string to_string(Scale scale) {
-  switch (scale) {
-    case Scale::kSmoke:
-      return "smoke";
-    case Scale::kShort:
-      return "short";
-    case Scale::kFull:
-      break;
-  }
-  return "full";
-}
+namespace {
+
+constexpr base::Names<Scale, 3> kScaleNames{
+    {{Scale::kSmoke, "smoke"}, {Scale::kShort, "short"}, {Scale::kFull, "full"}}};
+
+}  // namespace
+
+std::string to_string(Scale scale) { return base::name_of(kScaleNames, scale); }
 
 const std::vector<Scale>& scales() {
   static const std::vector<Scale> all{Scale::kSmoke, Scale::kShort, Scale::kFull};
   return all;
 }
 
-Scale scale_from_string(const std::string& name) {
-  for (const auto scale : scales()) {
-    if (to_string(scale) == name) return scale;
-  }
-  throw std::invalid_argument(fmt::format("--scale is '{}'; it must be smoke, short or full", name));
-}
+Scale scale_from_string(const std::string& name) { return base::from_name(kScaleNames, name, "--scale"); }
 
 std::string mark(Scale scale) {
   switch (scale) {

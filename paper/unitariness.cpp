@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/names.h"
 #include "base/stopwatch.h"
 #include "data/seeds.h"
 #include "train/device.h"
@@ -100,27 +101,17 @@ class Mover {
 }  // namespace
 
 std::string to_string(CayleyForm form) {
-  switch (form) {
-    case CayleyForm::kPrinted:
-      return "as printed";
-    case CayleyForm::kReleased:
-      return "Y⁰ from the unprojected momentum";
-    case CayleyForm::kPolished:
-      break;
-  }
-  return "polished";
+  constexpr base::Names<CayleyForm, 3> kTitles{{{CayleyForm::kPrinted, "as printed"},
+                                                {CayleyForm::kReleased, "Y⁰ from the unprojected momentum"},
+                                                {CayleyForm::kPolished, "polished"}}};
+  return base::name_of(kTitles, form);
 }
 
 std::string short_name(CayleyForm form) {
-  switch (form) {
-    case CayleyForm::kPrinted:
-      return "printed";
-    case CayleyForm::kReleased:
-      return "released";
-    case CayleyForm::kPolished:
-      break;
-  }
-  return "polished";
+  constexpr base::Names<CayleyForm, 3> kShortNames{{{CayleyForm::kPrinted, "printed"},
+                                                    {CayleyForm::kReleased, "released"},
+                                                    {CayleyForm::kPolished, "polished"}}};
+  return base::name_of(kShortNames, form);
 }
 
 std::vector<UnitarinessCell> unitariness_cells() {

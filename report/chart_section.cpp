@@ -2,8 +2,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/escape.h"
+#include "base/html.h"
+#include "base/svg_chart.h"
 #include "report/content.h"
-#include "report/text.h"
 
 namespace stiefel::report {
 
@@ -13,16 +15,16 @@ std::string line_key(const Chart& chart) {
   std::string out = "<span class=\"key\">";
   for (const auto& line : chart.lines) {
     out += "<span><svg class=\"swatch\" viewBox=\"0 0 26 10\" aria-hidden=\"true\"><path class=\"line" +
-           std::string(line.dashed ? " dashed" : "") + "\" d=\"M2 5H24\"/></svg>" + escape_html(line.label) +
-           "</span>";
+           std::string(line.dashed ? " dashed" : "") + "\" d=\"M2 5H24\"/></svg>" +
+           base::escape_html(line.label) + "</span>";
   }
   return out + "</span>";
 }
 
 std::string figure(const Content& content, const Chart& chart) {
   std::string out =
-      "<figure id=\"chart-" + chart.id + "\">\n<figcaption><h3>" + escape_html(chart.title) + "</h3>";
-  if (!chart.note.empty()) out += element("span class=\"note\"", chart.note);
+      "<figure id=\"chart-" + chart.id + "\">\n<figcaption><h3>" + base::escape_html(chart.title) + "</h3>";
+  if (!chart.note.empty()) out += base::element("span class=\"note\"", chart.note);
   out += line_key(chart) + "<label class=\"switch live\"><input type=\"checkbox\" data-log=\"" + chart.id +
          "\"" + (chart.log ? " checked" : "") +
          "><span>log axis</span></label></figcaption>\n<div class=\"plot\">";
@@ -87,8 +89,8 @@ std::string chart_data(const Content& content) {
                       {"steps", chart.steps},
                       {"lines", lines}});
   }
-  const Json all = {{"runs", runs}, {"charts", charts}, {"colours", kColours}};
-  return escape_json_for_script(all.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const Json all = {{"runs", runs}, {"charts", charts}, {"colours", base::kChartColors}};
+  return base::escape_json_for_script(all.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace stiefel::report

@@ -29,12 +29,9 @@ struct Chart {
 /// The charts that these runs have values for.
 std::vector<Chart> charts_of(const std::vector<RunFolder>& runs);
 
-/// Run number r is drawn in colour r mod 8 of page.css; the ninth and later ones carry marks besides, so that
-/// no two look the same.
-constexpr size_t kColours = 8;
-
-/// A mark centred at (x, y) as an SVG element: none, a disc, a square or a triangle for the first, second,
-/// third and fourth eight runs.
+/// A mark centered at (x, y) as an SVG element. Run number r is drawn in color r mod base::kChartColors of
+/// page.css, and those that share a color are told apart by their marks: none, a disc, a square or a triangle
+/// for the first, second, third and fourth eight runs.
 std::string svg_mark(size_t run, double x, double y);
 
 /// The chart as plain SVG, for print and where scripts do not run. `seconds`: over the training time,

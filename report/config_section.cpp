@@ -1,8 +1,9 @@
 #include <algorithm>
+#include <utility>
 
+#include "base/html.h"
 #include "report/content.h"
 #include "report/settings.h"
-#include "report/text.h"
 
 namespace stiefel::report {
 
@@ -24,9 +25,35 @@ std::string values_of(const Setting& setting) {
 std::string setting_list(const std::vector<Setting>& settings) {
   std::string out = "<dl class=\"pairs\">\n";
   for (const auto& setting : settings) {
-    out += "<div>" + element("dt", setting.key) + element("dd", values_of(setting)) + "</div>\n";
+    out += "<div>" + base::element("dt", setting.key) + base::element("dd", values_of(setting)) + "</div>\n";
   }
   return out + "</dl>\n";
+}
+
+/// The settings that differ, a column per run; a value that most runs do not have is marked.
+std::string differences_table(const Content& content, const std::vector<Setting>& different) {
+  const size_t runs = content.runs.size();
+  base::HtmlTable table{"Settings that differ", "settings"};
+  table.add_column("Setting");
+  for (size_t i = 0; i < runs; ++i)
+    table.head.push_back("<th scope=\"col\">" + run_name(content, i) + "</th>");
+  for (const auto& setting : different) {
+    const std::string usual = setting.usual();
+    const auto common = std::count(setting.values.begin(), setting.values.end(), usual);
+    const bool has_usual = 2 * static_cast<size_t>(common) > runs;
+    std::vector<std::string> row{base::element("th scope=\"row\"", setting.key)};
+    for (size_t i = 0; i < runs; ++i) {
+      const std::string& value = setting.values[i];
+      const bool counts = setting.present[i] && !setting.idle[i];
+      const std::string kind = !counts ? "absent" : has_usual && value != usual ? "unusual" : "";
+      row.push_back(base::element(kind.empty() ? "td" : "td class=\"" + kind + "\"", !counts ? "–"
+                                                                                     : value.empty()
+                                                                                         ? "\"\""
+                                                                                         : value));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table.html();
 }
 
 }  // namespace
@@ -47,30 +74,7 @@ std::string config_section(const Content& content) {
   if (different.empty()) {
     out = "<p>The runs have the same settings.</p>\n";
   } else {
-    out =
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Settings that differ\">\n"
-        "<table class=\"settings\">\n<thead><tr><th scope=\"col\">Setting</th>";
-    for (size_t i = 0; i < content.runs.size(); ++i)
-      out += "<th scope=\"col\">" + run_name(content, i) + "</th>";
-    out += "</tr></thead>\n<tbody>\n";
-    for (const auto& setting : different) {
-      const std::string usual = setting.usual();
-      const auto common = std::count(setting.values.begin(), setting.values.end(), usual);
-      const bool has_usual = 2 * static_cast<size_t>(common) > content.runs.size();
-      out += "<tr>" + element("th scope=\"row\"", setting.key);
-      for (size_t i = 0; i < content.runs.size(); ++i) {
-        const std::string& value = setting.values[i];
-        const bool counts = setting.present[i] && !setting.idle[i];
-        const std::string kind = !counts ? "absent" : has_usual && value != usual ? "unusual" : "";
-        out += "<td" + (kind.empty() ? "" : " class=\"" + kind + "\"") + ">" +
-               escape_html(!counts         ? "–"
-                           : value.empty() ? "\"\""
-                                           : value) +
-               "</td>";
-      }
-      out += "</tr>\n";
-    }
-    out += "</tbody>\n</table>\n</div>\n";
+    out = differences_table(content, different);
   }
   if (!equal.empty()) {
     out += "<details><summary>All else equal: " + plural(equal.size(), "setting") + "</summary>\n" +

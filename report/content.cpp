@@ -6,8 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "base/escape.h"
+#include "base/svg_chart.h"
 #include "report/effect.h"
-#include "report/text.h"
 
 namespace stiefel::report {
 
@@ -15,7 +16,7 @@ namespace {
 
 /// The sample of a run's line that stands beside its name everywhere.
 std::string swatch(size_t run) {
-  return "<svg class=\"swatch c" + std::to_string(run % kColours) +
+  return "<svg class=\"swatch c" + std::to_string(run % base::kChartColors) +
          "\" viewBox=\"0 0 26 10\" aria-hidden=\"true\"><path class=\"line\" d=\"M2 5H24\"/>" +
          svg_mark(run, 13, 5) + "</svg>";
 }
@@ -85,19 +86,15 @@ std::string plural(size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-std::string element(const std::string& open, const std::string& text) {
-  return "<" + open + ">" + escape_html(text) + "</" + open.substr(0, open.find(' ')) + ">";
-}
-
 std::string run_name(const Content& content, size_t run) {
-  const std::string name = escape_html(content.labels[run]);
+  const std::string name = base::escape_html(content.labels[run]);
   return "<span class=\"run\" title=\"" + name + "\">" + swatch(run) + "<span class=\"name\">" + name +
          "</span></span>";
 }
 
 std::string section(const std::string& id, const std::string& title, const std::string& body) {
-  return "<section aria-labelledby=\"" + id + "\">\n<h2 id=\"" + id + "\">" + escape_html(title) + "</h2>\n" +
-         body + "</section>\n";
+  return "<section aria-labelledby=\"" + id + "\">\n<h2 id=\"" + id + "\">" + base::escape_html(title) +
+         "</h2>\n" + body + "</section>\n";
 }
 
 }  // namespace stiefel::report

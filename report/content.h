@@ -39,9 +39,6 @@ struct Content {
 /// "1 run", "2 runs".
 std::string plural(size_t count, const std::string& noun);
 
-/// <open>text</open>, the text escaped; `open` may carry attributes.
-std::string element(const std::string& open, const std::string& text);
-
 /// A run's name with the sample of its line before it.
 std::string run_name(const Content& content, size_t run);
 

@@ -3,24 +3,14 @@
 #include <cmath>
 #include <cstdio>
 
-#include "report/text.h"
+#include "base/format_number.h"
+#include "base/printable.h"
 
 namespace stiefel::report {
 
 namespace {
 
-/// A word of a command line as a shell would need it.
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                          "-_./,=:+@%") == std::string::npos;
-  if (plain) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-/// "2026-11-15T13:00:00Z" as 2026-11-15 13:00:00 UTC; anything else as it is.
+/// "2026-11-15T13:00:00Z" as 2026-11-15 13:00:00 UTC; anything else stays as it is.
 std::string moment(const std::string& iso) {
   if (iso.size() < 20 || iso[10] != 'T' || iso.back() != 'Z') return iso;
   return iso.substr(0, 10) + " " + iso.substr(11, 8) + " UTC";
@@ -28,15 +18,15 @@ std::string moment(const std::string& iso) {
 
 std::string constrained(const RunFolder& run) {
   if (!(run.manifold_parameters > 0)) return "";
-  std::string text = format_count(run.manifold_parameters);
+  std::string text = base::format_count(run.manifold_parameters);
   char share[64];
   if (run.parameters > 0) {
     std::snprintf(share, sizeof share, " (%.1f %%)", 100 * run.manifold_parameters / run.parameters);
     text += share;
   }
   if (run.manifold_matrices > 0) {
-    text +=
-        " in " + format_count(run.manifold_matrices) + (run.manifold_matrices == 1 ? " matrix" : " matrices");
+    text += " in " + base::format_count(run.manifold_matrices) +
+            (run.manifold_matrices == 1 ? " matrix" : " matrices");
   }
   return text;
 }
@@ -49,10 +39,10 @@ std::vector<Pair> facts_of(const RunFolder& run) {
     if (!value.empty()) facts.emplace_back(title, value);
   };
   const auto add_count = [&](const std::string& title, double value) {
-    if (std::isfinite(value)) facts.emplace_back(title, format_count(value));
+    if (std::isfinite(value)) facts.emplace_back(title, base::format_count(value));
   };
   std::string command;
-  for (const auto& word : run.command) command += (command.empty() ? "" : " ") + quoted(word);
+  for (const auto& word : run.command) command += (command.empty() ? "" : " ") + base::shell_quoted(word);
   add(kCommandFact, command);
   add("Folder", run.folder.string());
   add("Started", moment(run.started));

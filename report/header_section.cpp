@@ -3,6 +3,9 @@
 #include <functional>
 #include <set>
 
+#include "base/escape.h"
+#include "base/format_number.h"
+#include "base/html.h"
 #include "report/content.h"
 #include "report/text.h"
 
@@ -21,17 +24,17 @@ std::string headline(const Content& content) {
   const std::string data = display_name(content.common(&RunFolder::data));
   const size_t best = content.extreme(&Summary::last_test_error);
   if (best < content.runs.size() && (!data.empty() || content.single())) {
-    const std::string who = "<span class=\"who\">" + escape_html(content.labels[best]) + "</span>";
+    const std::string who = "<span class=\"who\">" + base::escape_html(content.labels[best]) + "</span>";
     const std::string error =
-        "<strong>" + format_percent(content.summaries[best].last_test_error) + "</strong>";
-    const std::string where = data.empty() ? "" : " on " + escape_html(data);
+        "<strong>" + base::format_percent(content.summaries[best].last_test_error) + "</strong>";
+    const std::string where = data.empty() ? "" : " on " + base::escape_html(data);
     if (content.single()) return who + verb(content.runs[best]) + error + " test error" + where;
     return "Lowest last test error" + where + ": " + error + ", " + who;
   }
   std::set<std::string> names;
   for (const auto& run : content.runs) names.insert(run.data);
   return plural(content.runs.size(), "run") + " on " +
-         (data.empty() ? plural(names.size(), "data set") : escape_html(data));
+         (data.empty() ? plural(names.size(), "data set") : base::escape_html(data));
 }
 
 /// What the difference between two runs is to be measured against.
@@ -59,7 +62,7 @@ std::string subtitle(const Content& content) {
       const double lead = content.summaries[next].last_test_error - content.summaries[best].last_test_error;
       char points[32];
       std::snprintf(points, sizeof points, "%.2f", lead);
-      const std::string name = "<span class=\"who\">" + escape_html(content.labels[next]) + "</span>";
+      const std::string name = "<span class=\"who\">" + base::escape_html(content.labels[next]) + "</span>";
       parts.push_back(lead < 0.005 ? "level with " + name : std::string(points) + " points below " + name);
     }
   }
@@ -69,13 +72,15 @@ std::string subtitle(const Content& content) {
   }
   const auto fact = [&](const std::string& title, const std::string& value) {
     if (!value.empty())
-      parts.push_back((title.empty() ? "" : title + " ") + escape_html(display_name(value)));
+      parts.push_back((title.empty() ? "" : title + " ") + base::escape_html(display_name(value)));
   };
   fact("network", content.common(&RunFolder::model));
   fact("", content.common(&RunFolder::optim));
   const double longest = content.summaries[content.extreme(&Summary::epochs, true) % runs.size()].epochs;
-  if (std::isfinite(longest)) parts.push_back(format_count(longest) + (longest == 1 ? " epoch" : " epochs"));
-  if (const std::string day = runs[0].started.substr(0, 10); !day.empty()) parts.push_back(escape_html(day));
+  if (std::isfinite(longest))
+    parts.push_back(base::format_count(longest) + (longest == 1 ? " epoch" : " epochs"));
+  if (const std::string day = runs[0].started.substr(0, 10); !day.empty())
+    parts.push_back(base::escape_html(day));
   std::string out;
   for (size_t i = 0; i < parts.size(); ++i) {
     out += "<span>" + parts[i] + (i + 1 < parts.size() ? " <i>·</i>" : "") + "</span> ";
@@ -99,18 +104,20 @@ std::string tiles(const Content& content) {
   };
   const bool single = content.single();
   if (!single && content.common(&RunFolder::data).empty()) return "";  // nothing there to rank
-  add(single ? "Test error" : "Best test error", &Summary::best_test_error, format_percent, false,
+  add(single ? "Test error" : "Best test error", &Summary::best_test_error, base::format_percent, false,
       [](const Summary& s) {
-        return (s.validation_decides ? "at epoch " + format_count(s.best_epoch) + ", the best by validation"
-                                     : "the lowest, at epoch " + format_count(s.best_epoch));
+        return (s.validation_decides
+                    ? "at epoch " + base::format_count(s.best_epoch) + ", the best by validation"
+                    : "the lowest, at epoch " + base::format_count(s.best_epoch));
       });
-  add(single ? "Training loss" : "Lowest training loss", &Summary::last_train_loss, format_loss, false,
-      [](const Summary& s) { return "after epoch " + format_count(s.epochs); });
-  add(single ? "Time an epoch" : "Fastest epoch", &Summary::epoch_seconds, format_seconds, false,
+  add(single ? "Training loss" : "Lowest training loss", &Summary::last_train_loss, base::format_loss, false,
+      [](const Summary& s) { return "after epoch " + base::format_count(s.epochs); });
+  add(single ? "Time an epoch" : "Fastest epoch", &Summary::epoch_seconds, base::format_seconds, false,
       [](const Summary& s) {
-        return std::isnan(s.images_per_second) ? "median" : format_count(s.images_per_second) + " images/s";
+        return std::isnan(s.images_per_second) ? "median"
+                                               : base::format_count(s.images_per_second) + " images/s";
       });
-  add("Largest defect ‖XᵀX − I‖", &Summary::defect_max, format_small, true,
+  add("Largest defect ‖XᵀX − I‖", &Summary::defect_max, base::format_small, true,
       [](const Summary&) { return std::string("over all epochs"); });
   return out.empty() ? "" : "<dl class=\"tiles\">\n" + out + "</dl>\n";
 }
@@ -119,7 +126,7 @@ std::string warnings(const Content& content) {
   std::string out;
   for (size_t i = 0; i < content.runs.size(); ++i) {
     for (const auto& warning : content.runs[i].warnings) {
-      out += "<li>" + element("b", content.labels[i]) + ": " + escape_html(warning) + "</li>\n";
+      out += "<li>" + base::element("b", content.labels[i]) + ": " + base::escape_html(warning) + "</li>\n";
     }
   }
   return out.empty() ? "" : "<ul class=\"warnings\" role=\"note\">\n" + out + "</ul>\n";

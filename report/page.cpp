@@ -2,9 +2,10 @@
 
 #include <stdexcept>
 
+#include "base/escape.h"
+#include "base/html.h"
 #include "report/assets.h"
 #include "report/content.h"
-#include "report/text.h"
 
 namespace stiefel::report {
 
@@ -16,8 +17,8 @@ std::string script(const std::string& attributes, const std::string& text) {
 
 std::string scripts(const Content& content) {
   std::string out = script(" type=\"application/json\" id=\"report-data\"", chart_data(content));
-  if (!assets::dygraphs_js.empty()) out += script("", escape_script(std::string(assets::dygraphs_js)));
-  return out + script("", escape_script(std::string(assets::page_js)));
+  if (!assets::dygraphs_js.empty()) out += script("", base::escape_script(std::string(assets::dygraphs_js)));
+  return out + script("", base::escape_script(std::string(assets::page_js)));
 }
 
 /// The policy makes sure of "opens offline": the browser itself refuses to load anything.
@@ -28,8 +29,9 @@ std::string head(const std::string& title) {
          "script-src 'unsafe-inline'; img-src data:\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
          "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n" +
-         element("title", title) + "\n<style>\n" + escape_style(std::string(assets::dygraphs_css)) + "\n" +
-         escape_style(std::string(assets::page_css)) + "</style>\n</head>\n";
+         base::element("title", title) + "\n<style>\n" +
+         base::escape_style(std::string(assets::dygraphs_css)) + "\n" +
+         base::escape_style(std::string(assets::page_css)) + "</style>\n</head>\n";
 }
 
 std::string title_of(const Content& content) {
@@ -39,10 +41,10 @@ std::string title_of(const Content& content) {
 
 std::string footer(const std::string& command, bool charts) {
   std::string out =
-      "<footer>\n<p>Made by " + element("code", command) + ". This page needs no network.</p>\n";
+      "<footer>\n<p>Made by " + base::element("code", command) + ". This page needs no network.</p>\n";
   if (charts && !assets::dygraphs_licence.empty()) {
     out += "<details><summary>Charts by dygraphs: its licence</summary>\n<pre>" +
-           escape_html(std::string(assets::dygraphs_licence)) + "</pre></details>\n";
+           base::escape_html(std::string(assets::dygraphs_licence)) + "</pre></details>\n";
   }
   return out + "</footer>\n";
 }
@@ -64,9 +66,9 @@ std::string render(const std::vector<RunFolder>& runs) {
 
 std::string render(const Frame& frame, const std::vector<RunFolder>& runs) {
   const Content content(runs);
-  std::string body = "<header>\n<p class=\"kind\"><b>stiefel</b> " + escape_html(frame.kind) + "</p>\n" +
-                     element("h1", frame.title) + "\n" + frame.header + "</header>\n<main>\n" + frame.above +
-                     chart_section(content) + frame.below;
+  std::string body = "<header>\n<p class=\"kind\"><b>stiefel</b> " + base::escape_html(frame.kind) +
+                     "</p>\n" + base::element("h1", frame.title) + "\n" + frame.header +
+                     "</header>\n<main>\n" + frame.above + chart_section(content) + frame.below;
   if (!runs.empty()) body += config_section(content) + system_section(content);
   body += "</main>\n" + footer(frame.command, !runs.empty());
   if (!runs.empty()) body += scripts(content);

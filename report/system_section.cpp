@@ -1,8 +1,9 @@
 #include <algorithm>
 
+#include "base/escape.h"
+#include "base/html.h"
 #include "report/content.h"
 #include "report/facts.h"
-#include "report/text.h"
 
 namespace stiefel::report {
 
@@ -12,8 +13,8 @@ std::string fact_list(const std::vector<Pair>& facts) {
   std::string out = "<dl class=\"facts\">\n";
   for (const auto& [title, value] : facts) {
     const bool command = title == kCommandFact;
-    out += std::string("<div") + (command ? " class=\"wide\"" : "") + ">" + element("dt", title) + "<dd>" +
-           (command ? element("code", value) : escape_html(value)) + "</dd></div>\n";
+    out += std::string("<div") + (command ? " class=\"wide\"" : "") + ">" + base::element("dt", title) +
+           "<dd>" + (command ? base::element("code", value) : base::escape_html(value)) + "</dd></div>\n";
   }
   return out + "</dl>\n";
 }

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "base/format_number.h"
 #include "base/statistics.h"
 #include "cell_values.h"
 #include "train/device.h"
-#include "train/display.h"
 
 namespace stiefel::paper {
 
@@ -119,7 +119,7 @@ TimeLeft time_left(const std::vector<Job>& jobs, int64_t at_once) {
 std::string to_string(const TimeLeft& left) {
   if (left.known + left.unknown == 0) return "nothing is left to run";
   if (left.known == 0) return "time left unknown: no run of these networks is finished";
-  const auto known = "about " + train::duration(left.seconds) + " left";
+  const auto known = "about " + base::format_duration(left.seconds) + " left";
   if (left.unknown == 0) return known;
   return fmt::format("{} for {}, unknown for {} of networks without a finished run", known, left.known,
                      left.unknown);

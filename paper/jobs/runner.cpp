@@ -23,7 +23,6 @@
 #include "smoke_data.h"
 #include "train/checkpoint_content.h"
 #include "train/device.h"
-#include "train/display.h"
 #include "train/message.h"
 #include "train/resolve_config.h"
 #include "train/trainer.h"

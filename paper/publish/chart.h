@@ -3,19 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "base/svg_chart.h"
+
 /// The one way in which the paper's figures are drawn: plain SVG that looks the same on a page of its own, in
-/// a document and inside a web page, whose style sheet may give the classes other colours.
+/// a document and inside a web page, whose style sheet may give the classes other colors.
 namespace stiefel::paper {
 
-struct Point {
-  double x;
-  double y;
-};
-
-/// A line in the colour and dash of its name. Points that a logarithm has no place for are not drawn.
+/// A line in the color and dash of its name. A point that a logarithmic axis does not show breaks it.
 struct Curve {
   std::string name;
-  std::vector<Point> points;
+  std::vector<base::Point> points;
 };
 
 /// Curves over a linear axis from 0 and up a logarithmic one.
@@ -25,23 +22,17 @@ struct Plot {
   std::vector<Curve> curves;
 };
 
-struct Box {
-  double left;
-  double top;
-  double right;
-  double bottom;
-};
-
 /// What is drawn stands in the order of the calls; coordinates are in pixels.
 class Drawing {
  public:
-  /// `names` are all that curves may have: a name keeps its colour whether the others are drawn or not.
+  /// `names` are all that curves may have: a name keeps its color whether the others are drawn or not.
   Drawing(double width, std::vector<std::string> names);
 
   void text(double x, double y, const std::string& attributes, const std::string& what);
 
-  /// The plot with its axes; their labels stand outside the box, 60 to the left and 40 below.
-  void plot(const Plot& plot, const Box& box);
+  /// The plot with its axes; their labels stand outside the box, 60 to the left and 40 below. Nothing where
+  /// no curve has a point to show.
+  void plot(const Plot& plot, const base::Box& box);
 
   /// The sample of a curve's line, 24 wide, and its name.
   void key(double x, double y, const std::string& name);

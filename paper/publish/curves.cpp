@@ -14,8 +14,8 @@ namespace stiefel::paper {
 namespace {
 
 constexpr double kCurvesWidth = 860;
-constexpr Box kLoss{70, 76, 420, 350};
-constexpr Box kError{500, 76, 840, 350};
+constexpr base::Box kLoss{70, 76, 420, 350};
+constexpr base::Box kError{500, 76, 840, 350};
 constexpr double kCharacter = 7;  // of text, generously
 
 Plot plot_of(const Results& results, const std::string& column, double runs::EpochMetrics::*value,
@@ -40,7 +40,7 @@ std::string draw_curves(const Results& results, const std::string& column, const
   const auto error = plot_of(results, column, &runs::EpochMetrics::test_error, "test error, %");
   const auto drawn = [](const Curve& curve) {
     return std::any_of(curve.points.begin(), curve.points.end(),
-                       [](const Point& point) { return drawable(point.y); });
+                       [](const base::Point& point) { return drawable(point.y); });
   };
   if (std::none_of(loss.curves.begin(), loss.curves.end(), drawn)) return "";
 

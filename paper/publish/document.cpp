@@ -7,8 +7,11 @@
 #include <array>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
+#include "base/markdown.h"
 #include "base/printable.h"
+#include "base/table.h"
 #include "base/text_layout.h"
 #include "curves.h"
 #include "figure_svg.h"
@@ -25,23 +28,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A path as a Markdown link has it.
-std::string link_to(const fs::path& path) {
-  const auto text = path.generic_string();
-  return text.find_first_of(" ()<>") == std::string::npos ? text : "<" + text + ">";
-}
-
 constexpr size_t kLineLength = 130;
 
 std::string paragraph(const std::string& text) {
   return fmt::format("{}\n\n", fmt::join(base::wrapped(text, kLineLength), "\n"));
-}
-
-/// Text that does not end a table's cell.
-std::string cell_safe(const std::string& text) {
-  std::string safe;
-  for (const char c : text) safe += c == '|' ? std::string("\\|") : std::string(1, c);
-  return safe;
 }
 
 /// The runs of one scale, and which of them stand in a table.
@@ -160,9 +150,9 @@ class Writer {
     const auto file = (folder.empty() || folder == "." ? "results" : folder.generic_string()) + ".md";
     auto text = fmt::format(
         "# The paper's experiments, run here\n\n"
-        "Made from the runs and the kept computations in [{}]({}), and from nothing else, by\n\n"
+        "Made from the runs and the kept computations in {}, and from nothing else, by\n\n"
         "    stiefel paper results --out {} > {}\n\n",
-        beside_.generic_string(), link_to(beside_), out_.generic_string(), file);
+        base::markdown_link(beside_.generic_string(), beside_.generic_string()), out_.generic_string(), file);
     text += paragraph(
         "\"Ours\" is the test error after the last epoch, never the best epoch's, unless the table says "
         "otherwise: the mean ± the standard deviation over the seeds where there are several, one run where "
@@ -185,8 +175,8 @@ class Writer {
       if (!kept) return "";
       const auto file = beside_ / cached_results_file(experiment, scale, "");
       auto text = format_results(*kept, judge(*kept), "md");
-      text += fmt::format("- **Computed:** {}: [{}]({})\n\n", computed_line(*kept), file.filename().string(),
-                          link_to(file));
+      text += fmt::format("- **Computed:** {}: {}\n\n", computed_line(*kept),
+                          base::markdown_link(file.filename().string(), file.generic_string()));
       return text;
     } catch (const std::exception& error) {
       document_.complaints.push_back(fmt::format("left out: {}", error.what()));
@@ -249,44 +239,48 @@ class Writer {
     if (svg.empty()) return "";
     const auto place = fs::path(to_string(scale)) / name;
     document_.drawings.emplace_back(out_ / place, svg);
-    return fmt::format("![{}]({})\n\n", title, link_to(beside_ / place));
+    return "!" + base::markdown_link(title, (beside_ / place).generic_string()) + "\n\n";
   }
 
   /// A row for every finished run; nothing where there is none.
   std::string run_table(const BothScales& all) const {
-    std::string rows;
+    base::Table::Row titles;
+    std::string alignment;
+    for (const auto& column : provenance_columns()) {
+      titles.push_back(column.title);
+      alignment += column.number ? 'r' : 'l';
+    }
+    base::Table table(std::move(titles), alignment);
     bool any_unused = false;
     for (const auto& runs : all) {
       for (const auto* record : runs.in_order()) {
-        const auto cells = provenance_row(*record);
+        auto cells = provenance_row(*record);
         const auto folder = beside_ / to_string(runs.scale()) / record->folder.filename();
-        const auto mark = runs.scale() == Scale::kFull ? "" : " (" + to_string(runs.scale()) + ")";
-        const bool unused = !runs.is_used(record);
-        any_unused = any_unused || unused;
-        rows +=
-            fmt::format("| [{}]({}){}{} |", cell_safe(cells[0]), link_to(folder), mark, unused ? " †" : "");
-        for (size_t i = 1; i < cells.size(); ++i) rows += " " + cell_safe(cells[i]) + " |";
-        rows += "\n";
+        cells[0] = base::markdown_link(cells[0], folder.generic_string());
+        if (runs.scale() != Scale::kFull) cells[0] += " (" + to_string(runs.scale()) + ")";
+        if (!runs.is_used(record)) {
+          cells[0] += " †";
+          any_unused = true;
+        }
+        table.add(std::move(cells));
       }
     }
-    if (rows.empty()) return "";
-    std::string head = "|";
-    std::string rule = "|";
-    for (const auto& column : provenance_columns()) {
-      head += " " + column.title + " |";
-      rule += column.number ? "---:|" : "---|";
+    if (table.rows().empty()) return "";
+    auto text =
+        "## Runs\n\n" +
+        paragraph(
+            "The error is the last epoch's in per cent; the defect is the largest ‖XᵀX − I‖ of the "
+            "orthonormal weights after it; s/epoch is the median, training alone. The first column leads "
+            "to the run's folder. Runs may have shared a GPU with others, so their times tell how long "
+            "these took, not which method is faster; [performance](performance.md) compares those.") +
+        base::to_markdown(table);
+    if (any_unused) {
+      text +=
+          "\n† No cell above is this run's: its options are not a recipe's, or another run with the same "
+          "options "
+          "stands there.\n";
     }
-    return "## Runs\n\n" +
-           paragraph(
-               "The error is the last epoch's in per cent; the defect is the largest ‖XᵀX − I‖ of the "
-               "orthonormal weights after it; s/epoch is the median, training alone. The first column leads "
-               "to the run's folder. Runs may have shared a GPU with others, so their times tell how long "
-               "these took, not which method is faster; [performance](performance.md) compares those.") +
-           head + "\n" + rule + "\n" + rows +
-           (any_unused
-                ? "\n† No cell above is this run's: its options are not a recipe's, or another run with "
-                  "the same options stands there.\n"
-                : "");
+    return text;
   }
 
   fs::path out_;

@@ -14,7 +14,7 @@ namespace stiefel::paper {
 namespace {
 
 constexpr double kFigureWidth = 760;
-constexpr Box kBox{70, 64, 600, 380};
+constexpr base::Box kBox{70, 64, 600, 380};
 constexpr size_t kCaptionLength = 112;  // characters that fit under the figure
 
 std::vector<Curve> curves_of(const Results& results, const std::string& panel) {

@@ -1,12 +1,16 @@
 #include "formats.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "base/text_layout.h"
+#include "base/csv.h"
+#include "base/json.h"
+#include "base/markdown.h"
+#include "base/output_format.h"
+#include "base/table.h"
 #include "paper/jobs/results.h"
 
 namespace stiefel::paper {
@@ -14,7 +18,6 @@ namespace stiefel::paper {
 namespace {
 
 using nlohmann::json;
-using Grid = std::vector<std::vector<std::string>>;
 
 std::string ours(const CellResult& result) {
   const auto mean = result.mean();
@@ -48,10 +51,11 @@ std::string remark(const CellResult& result) { return result.remark; }
 
 /// The rows and columns as text: for each row a line of ours, the paper's and the difference, and what else
 /// some cell has.
-Grid grid_of(const Results& results) {
+base::Table table_of(const Results& results) {
   const auto columns = results.columns();
-  Grid grid{{results.experiment->subject, ""}};
-  grid[0].insert(grid[0].end(), columns.begin(), columns.end());
+  base::Table::Row header{results.experiment->subject, ""};
+  header.insert(header.end(), columns.begin(), columns.end());
+  base::Table table(std::move(header), "llr");
   const std::pair<const char*, std::string (*)(const CellResult&)> lines[] = {
       {"ours", ours}, {"the paper's", papers}, {"difference", difference}, {"passes", passes}, {"", remark}};
   for (const auto& row : results.rows()) {
@@ -61,16 +65,16 @@ Grid grid_of(const Results& results) {
       const bool always =
           text == ours || (text == papers && results.experiment->axis == Experiment::Axis::kNone);
       if (!always && std::none_of(results.cells.begin(), results.cells.end(), any)) continue;
-      std::vector<std::string> line{first ? row : "", name};
+      base::Table::Row line{first ? row : "", name};
       for (const auto& column : columns) {
         const auto* result = results.find(row, column);
         line.push_back(result ? text(*result) : "");
       }
-      grid.push_back(std::move(line));
+      table.add(std::move(line));
       first = false;
     }
   }
-  return grid;
+  return table;
 }
 
 /// The lines under a table: the claim, when it holds, whether it does, and the note.
@@ -83,76 +87,45 @@ std::vector<std::pair<std::string, std::string>> footnotes(const Results& result
 }
 
 std::string as_table(const Results& results, const Verdict& verdict) {
-  const auto grid = grid_of(results);
-  std::vector<size_t> widths(grid[0].size(), 0);
-  for (const auto& line : grid) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], base::text_width(line[i]));
-  }
   auto text = fmt::format("{}: {}\n", results.experiment->name, results.experiment->title);
   if (const auto note = mark_of(results); !note.empty()) text += note + "\n";
-  text += "\n";
-  for (const auto& line : grid) {
-    std::string out;
-    for (size_t i = 0; i < line.size(); ++i) {
-      const std::string padding(widths[i] - base::text_width(line[i]), ' ');
-      out += (i == 0 ? "" : "  ") + (i < 2 ? line[i] + padding : padding + line[i]);
-    }
-    out.erase(out.find_last_not_of(' ') + 1);
-    text += out + "\n";
-  }
-  text += "\n";
+  text += "\n" + table_of(results).text() + "\n";
   for (const auto& [name, what] : footnotes(results, verdict)) text += fmt::format("{}: {}\n", name, what);
   return text;
 }
 
 std::string as_markdown(const Results& results, const Verdict& verdict) {
-  const auto grid = grid_of(results);
   auto text = fmt::format("## {}: {}\n\n", results.experiment->name, results.experiment->title);
   if (const auto note = mark_of(results); !note.empty()) text += "**" + note + "**\n\n";
-  for (size_t i = 0; i < grid.size(); ++i) {
-    text += "|";
-    for (const auto& cell : grid[i]) text += " " + cell + " |";
-    text += "\n";
-    if (i == 0) {
-      text += "|---|---|";
-      for (size_t k = 2; k < grid[0].size(); ++k) text += "---:|";
-      text += "\n";
-    }
-  }
-  text += "\n";
+  text += base::to_markdown(table_of(results)) + "\n";
   for (const auto& [name, what] : footnotes(results, verdict))
     text += fmt::format("- **{}:** {}\n", name, what);
   return text;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string inner;
-  for (const char c : text) inner += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return '"' + inner + '"';
-}
-
 std::string plain(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
-std::string as_csv(const Results& results) {
-  const auto scale = to_string(results.scale);
-  const auto note = csv_field(mark_of(results));
-  std::string text;
-  if (results.experiment->axis != Experiment::Axis::kNone) {
-    text = "method,data,seed,epoch,seconds,train_loss,scale,mark\n";
-    for (const auto& result : results.cells) {
-      for (const auto& one : result.measured) {
-        for (const auto& epoch : one.history) {
-          text += fmt::format("{},{},{},{},{},{},{},{}\n", result.cell.row, result.cell.column, one.seed,
-                              epoch.epoch, epoch.seconds, epoch.train_loss, scale, note);
-        }
+std::string plain(int64_t count) { return count > 0 ? fmt::format("{}", count) : ""; }
+
+/// A row per epoch of a figure's curves.
+base::Table curve_rows(const Results& results) {
+  base::Table table({"method", "data", "seed", "epoch", "seconds", "train_loss", "scale", "mark"});
+  for (const auto& result : results.cells) {
+    for (const auto& one : result.measured) {
+      for (const auto& epoch : one.history) {
+        table.add({result.cell.row, result.cell.column, fmt::format("{}", one.seed),
+                   fmt::format("{}", epoch.epoch), fmt::format("{}", epoch.seconds),
+                   fmt::format("{}", epoch.train_loss), to_string(results.scale), mark_of(results)});
       }
     }
-    return text;
   }
-  text =
-      "row,column,runs,mean,deviation,paper,paper_elsewhere,difference,passes,remark,scale,epochs,"
-      "paper_epochs,mark\n";
+  return table;
+}
+
+/// A row per cell of a table.
+base::Table cell_rows(const Results& results) {
+  base::Table table({"row", "column", "runs", "mean", "deviation", "paper", "paper_elsewhere", "difference",
+                     "passes", "remark", "scale", "epochs", "paper_epochs", "mark"});
   for (const auto& result : results.cells) {
     const auto& printed = result.cell.printed;
     std::optional<double> paper;
@@ -161,24 +134,17 @@ std::string as_csv(const Results& results) {
     for (size_t i = 1; i < printed.size(); ++i)
       elsewhere += fmt::format("{}{} in {}", i > 1 ? "; " : "", printed[i].value, printed[i].where);
     const auto epochs = epoch_count(result.cell, results.scale);
-    const auto count = [](int64_t value) { return value > 0 ? fmt::format("{}", value) : std::string(); };
-    const std::vector<std::string> fields{csv_field(result.cell.row),
-                                          csv_field(result.cell.column),
-                                          fmt::format("{}", result.measured.size()),
-                                          plain(result.mean()),
-                                          plain(result.deviation()),
-                                          plain(paper),
-                                          csv_field(elsewhere),
-                                          plain(result.difference()),
-                                          passes(result),
-                                          csv_field(result.remark),
-                                          scale,
-                                          count(epochs.here),
-                                          count(epochs.full),
-                                          note};
-    text += fmt::format("{}\n", fmt::join(fields, ","));
+    table.add({result.cell.row, result.cell.column, fmt::format("{}", result.measured.size()),
+               plain(result.mean()), plain(result.deviation()), plain(paper), elsewhere,
+               plain(result.difference()), passes(result), result.remark, to_string(results.scale),
+               plain(epochs.here), plain(epochs.full), mark_of(results)});
   }
-  return text;
+  return table;
+}
+
+std::string as_csv(const Results& results) {
+  const bool figure = results.experiment->axis != Experiment::Axis::kNone;
+  return base::to_csv(figure ? curve_rows(results) : cell_rows(results));
 }
 
 json number(const std::optional<double>& value) {
@@ -230,14 +196,14 @@ std::string as_json(const Results& results, const Verdict& verdict) {
                  {"why", verdict.why},
                  {"note", experiment.note},
                  {"cells", cells}};
-  // A command may hold bytes that are no UTF-8.
-  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return base::dump_json(all);
 }
 
 }  // namespace
 
-const std::vector<std::string>& result_formats() {
-  static const std::vector<std::string> all{"table", "md", "csv", "json"};
+std::vector<std::string> result_formats() {
+  std::vector<std::string> all;
+  for (const auto& [format, name] : base::kOutputFormats) all.emplace_back(name);
   return all;
 }
 
@@ -263,9 +229,16 @@ CellText cell_text(const CellResult& result) {
 }
 
 std::string format_results(const Results& results, const Verdict& verdict, const std::string& format) {
-  if (format == "md") return as_markdown(results, verdict);
-  if (format == "csv") return as_csv(results);
-  if (format == "json") return as_json(results, verdict);
+  switch (base::from_name(base::kOutputFormats, format, "--format")) {
+    case base::OutputFormat::kMarkdown:
+      return as_markdown(results, verdict);
+    case base::OutputFormat::kCsv:
+      return as_csv(results);
+    case base::OutputFormat::kJson:
+      return as_json(results, verdict);
+    case base::OutputFormat::kTable:
+      break;
+  }
   return as_table(results, verdict);
 }
 

@@ -8,10 +8,10 @@
 namespace stiefel::paper {
 
 /// The names that `--format` takes: table, md, csv, json.
-const std::vector<std::string>& result_formats();
+std::vector<std::string> result_formats();
 
-/// Results beside the paper's. "table" is for a terminal, "md" for a document; "csv" has a line a cell, or a
-/// line an epoch where the experiment is a figure; "json" has everything, the runs' provenance and curves
+/// Results beside the paper's. "table" is for a terminal, "md" for a document; "csv" has a line per cell, or
+/// per epoch where the experiment is a figure; "json" has everything, the runs' provenance and curves
 /// included. Each says which scale it was and what that means.
 std::string format_results(const Results& results, const Verdict& verdict, const std::string& format);
 

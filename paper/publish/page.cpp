@@ -6,19 +6,20 @@
 #include <cctype>
 #include <filesystem>
 
+#include "base/escape.h"
+#include "base/html.h"
 #include "figure_svg.h"
 #include "formats.h"
 #include "paper/jobs/results.h"
 #include "provenance_table.h"
 #include "report/content.h"
 #include "report/page.h"
-#include "report/text.h"
 
 namespace stiefel::paper {
 
 namespace {
 
-using report::element;
+using base::element;
 
 /// "table1" as Table 1.
 std::string proper_name(const std::string& name) {
@@ -72,22 +73,18 @@ std::string cell_html(const CellResult* result) {
   return html + "</td>";
 }
 
-std::string table(const Results& results) {
-  auto html =
-      "<div class=\"scroll snug\" tabindex=\"0\" role=\"region\" aria-label=\"The experiment's table\">\n"
-      "<table class=\"results fixed experiment\">\n<thead><tr>" +
-      element("th scope=\"col\"", results.experiment->subject);
+std::string table_html(const Results& results) {
+  base::HtmlTable table{"The experiment's table", "results fixed experiment", "scroll snug"};
+  table.add_column(results.experiment->subject);
   const auto columns = results.columns();
-  for (const auto& column : columns) html += element("th scope=\"col\" class=\"number\"", column);
-  html += "</tr></thead>\n<tbody>\n";
+  for (const auto& column : columns) table.add_column(column, base::Align::kRight);
   for (const auto& row : results.rows()) {
-    html += "<tr>" + element("th scope=\"row\"", row);
-    for (const auto& column : columns) html += cell_html(results.find(row, column));
-    html += "</tr>\n";
+    std::vector<std::string> cells{element("th scope=\"row\"", row)};
+    for (const auto& column : columns) cells.push_back(cell_html(results.find(row, column)));
+    table.rows.push_back(std::move(cells));
   }
-  html += "</tbody>\n</table>\n</div>\n";
   const bool printed = has_printed(results);
-  return html +
+  return table.html() +
          element("p class=\"hint\"",
                  printed ? "Bold is ours, the mean ± the standard deviation where there are several seeds. "
                            "Under it the paper's figure and the difference, ours less the paper's. "
@@ -140,28 +137,24 @@ std::string run_table(const std::vector<RunRecord>& records) {
   const auto shown = [&](size_t column) {
     return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return !row[column].empty(); });
   };
-  std::string html =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"The runs\">\n<table "
-      "class=\"results\">\n<thead><tr>";
+  base::HtmlTable table{"The runs", "results"};
   for (size_t i = 0; i < columns.size(); ++i) {
-    if (!shown(i)) continue;
-    html += element(columns[i].number ? "th scope=\"col\" class=\"number\"" : "th scope=\"col\"",
-                    columns[i].title);
+    if (shown(i))
+      table.add_column(columns[i].title, columns[i].number ? base::Align::kRight : base::Align::kLeft);
   }
-  html += "</tr></thead>\n<tbody>\n";
   for (const auto& row : rows) {
-    html += "<tr>";
+    std::vector<std::string> cells;
     for (size_t i = 0; i < row.size(); ++i) {
       if (!shown(i)) continue;
-      const auto value = row[i].empty() ? "" : fmt::format(" data-value=\"{}\"", row[i]);
-      html += element(i == 0               ? "th scope=\"row\""
-                      : !columns[i].number ? std::string("td")
-                                           : "td class=\"number\"" + value,
-                      row[i].empty() ? "–" : row[i]);
+      const auto value = row[i].empty() ? "" : fmt::format(" data-value=\"{}\"", base::escape_html(row[i]));
+      cells.push_back(element(i == 0               ? "th scope=\"row\""
+                              : !columns[i].number ? std::string("td")
+                                                   : "td class=\"number\"" + value,
+                              row[i].empty() ? "–" : row[i]));
     }
-    html += "</tr>\n";
+    table.rows.push_back(std::move(cells));
   }
-  return html + "</tbody>\n</table>\n</div>\n";
+  return table.html();
 }
 
 /// Of cells that were computed without runs: one machine, one command.
@@ -209,8 +202,9 @@ std::string experiment_page(const Results& results, const Verdict& verdict) {
   frame.kind = "the paper, reproduced";
   frame.title = fmt::format("{}: {}", proper_name(experiment.name), experiment.title);
   frame.header = header(results, verdict);
-  frame.above = report::section("experiment", has_printed(results) ? "Ours beside the paper's" : "Ours",
-                                drawings(results, verdict) + table(results) + claim(experiment, verdict));
+  frame.above =
+      report::section("experiment", has_printed(results) ? "Ours beside the paper's" : "Ours",
+                      drawings(results, verdict) + table_html(results) + claim(experiment, verdict));
   const auto origin = records.empty() ? computed_facts(results) : run_table(records);
   if (!origin.empty()) frame.below = report::section("provenance", "Where the numbers come from", origin);
   frame.command = "stiefel paper " + experiment.name;

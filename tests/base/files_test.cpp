@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <thread>
@@ -163,8 +164,13 @@ TEST_F(Files, AFifoGetsTheBytes) {
   std::string received;
   std::thread other([&] {
     std::string piece(1 << 16, '\0');
-    for (ssize_t count = 0; (count = ::read(reader, piece.data(), piece.size())) > 0;)
-      received.append(piece, 0, static_cast<size_t>(count));
+    for (;;) {
+      const auto count = ::read(reader, piece.data(), piece.size());
+      if (count > 0) received.append(piece, 0, static_cast<size_t>(count));
+      if (count < 0 || (count == 0 && !received.empty())) return;
+      // Nothing: the writer has not opened it yet.
+      if (count == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   });
   base::write_file(path("fifo"), bytes);
   other.join();

@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "base/files.h"
-#include "base/statistics.h"
 #include "data/dataset.h"
 #include "paper/jobs/cell_values.h"
 #include "paper/jobs/plan.h"
@@ -187,18 +186,6 @@ TEST(Scales, ShortScalesTheScheduleAndSmokeStandsIn) {
   EXPECT_EQ(mark(Scale::kFull), "");
   EXPECT_NE(mark(Scale::kSmoke).find("stand-in"), std::string::npos);
   EXPECT_THROW(scale_from_string("tiny"), std::invalid_argument);
-}
-
-TEST(Statistics, AgainstValuesByHand) {
-  EXPECT_DOUBLE_EQ(base::mean({1, 2, 6}), 3);
-  EXPECT_DOUBLE_EQ(*base::deviation({1, 2, 6}), std::sqrt(7.0));  // (4 + 1 + 9)/2
-  EXPECT_FALSE(base::deviation({5}));
-  EXPECT_DOUBLE_EQ(base::median({9, 1, 4}), 4);
-  EXPECT_DOUBLE_EQ(base::median({9, 1, 4, 5}), 4.5);
-  EXPECT_DOUBLE_EQ(base::slope({0, 1, 2, 3}, {1, 3, 5, 7}), 2);
-  EXPECT_NEAR(base::slope({0, 1, 2}, {0, 1, 0.5}), 0.25, 1e-15);  // Σxy/Σxx = (0·… + 0.5)/2
-  EXPECT_DOUBLE_EQ(base::quantile({0, 10}, 0.25), 2.5);
-  EXPECT_DOUBLE_EQ(base::quantile({3}, 0.9), 3);
 }
 
 class Folder : public scratch::Test {

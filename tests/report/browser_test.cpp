@@ -247,9 +247,9 @@ TEST_F(Browser, TheCheckItselfHearsAnError) {
 }  // namespace browser_test
 
 int main(int argc, char** argv) {
-  if (find_chromium().empty()) {
+  if (browser_test::find_chromium().empty()) {
     std::cout << "skipped: no chromium on the PATH (Debian: chromium)\n";
-    return kSkipped;
+    return browser_test::kSkipped;
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

@@ -7,13 +7,13 @@
 #include <functional>
 #include <iterator>
 
+#include "base/escape.h"
 #include "base/files.h"
 #include "report/assets.h"
 #include "report/page.h"
 #include "report/run_folder.h"
 #include "report/settings.h"
 #include "report/summary.h"
-#include "report/text.h"
 #include "report_samples.h"
 #include "tests/scratch.h"
 
@@ -399,32 +399,6 @@ TEST_F(Report, BytesThatAreNoUtf8DoNotReachThePage) {
   b.settings.back().second = "2";
   EXPECT_TRUE(is_utf8(render({a}), path("one")));
   EXPECT_TRUE(is_utf8(render({a, b}), path("two")));
-  using stiefel::report::valid_text;
-  EXPECT_EQ(valid_text("a\xff"
-                       "b"),
-            "a\xEF\xBF\xBD"
-            "b");
-  EXPECT_EQ(valid_text("\xe2\x82"), "\xEF\xBF\xBD\xEF\xBF\xBD");
-  EXPECT_EQ(valid_text(std::string("a\0\x1b\tb", 5)), "a\xEF\xBF\xBD\xEF\xBF\xBD\tb");
-  const std::string good = "ü€😀\n";
-  EXPECT_EQ(valid_text(good), good);
-}
-
-TEST_F(Report, Numbers) {
-  using namespace stiefel::report;
-  EXPECT_EQ(format_percent(8.714), "8.71 %");
-  EXPECT_EQ(format_loss(0.41234), "0.4123");
-  EXPECT_EQ(format_loss(1.234e-5), "1.23e-5");
-  EXPECT_EQ(format_loss(2.5e12), "2.50e12");
-  EXPECT_EQ(format_small(8.1e-7), "8.1e-7");
-  EXPECT_EQ(format_small(0), "0");
-  EXPECT_EQ(format_small(3), "3.0");
-  EXPECT_EQ(format_seconds(7.123), "7.12 s");
-  EXPECT_EQ(format_duration(123), "2 min 03 s");
-  EXPECT_EQ(format_duration(7384), "2 h 03 min");
-  EXPECT_EQ(format_count(1234567), "1,234,567");
-  EXPECT_EQ(format_count(123), "123");
-  EXPECT_EQ(format_count(kMissing), "–");
 }
 
 TEST_F(Report, ThePageHoldsTheData) {
@@ -479,13 +453,6 @@ TEST_F(Report, RunsOfTheSameNameAreToldApart) {
   EXPECT_SAYS(page, "two/x)");
 }
 
-TEST_F(Report, TheTextOfScriptsIsMadeSafe) {
-  using stiefel::report::escape_script;
-  EXPECT_EQ(escape_script("a='</script>';//# sourceMappingURL=x.map\nb"), "a='<\\/script>';\nb");
-  EXPECT_EQ(escape_script("a//# sourceMappingURL=x.map"), "a");
-  EXPECT_EQ(stiefel::report::escape_style("a{}/*# sourceMappingURL=x.map */b"), "a{}/**/b");
-}
-
 TEST_F(Report, NothingIsLoadedFromAnywhere) {
   auto page = render({run("a"), run("b")});
   EXPECT_SAYS(page, "default-src 'none'");
@@ -497,9 +464,9 @@ TEST_F(Report, NothingIsLoadedFromAnywhere) {
     ASSERT_NE(at, std::string::npos);
     page.erase(at, part.size());
   };
-  cut(stiefel::report::escape_html(std::string(stiefel::report::assets::dygraphs_licence)));
-  cut(stiefel::report::escape_script(std::string(stiefel::report::assets::dygraphs_js)));
-  cut(stiefel::report::escape_style(std::string(stiefel::report::assets::dygraphs_css)));
+  cut(stiefel::base::escape_html(std::string(stiefel::report::assets::dygraphs_licence)));
+  cut(stiefel::base::escape_script(std::string(stiefel::report::assets::dygraphs_js)));
+  cut(stiefel::base::escape_style(std::string(stiefel::report::assets::dygraphs_css)));
   EXPECT_FALSE(contains(page, "http://"));
   EXPECT_FALSE(contains(page, "https://"));
   EXPECT_EQ(count(page, "href="), count(page, "href=\"data:,\""));

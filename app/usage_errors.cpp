@@ -1,4 +1,4 @@
-#include "bad_words.h"
+#include "usage_errors.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,8 +12,9 @@ namespace stiefel::app {
 
 namespace {
 
-/// Letters to insert, drop or change to make one word of the other (Levenshtein).
-size_t distance(const std::string& a, const std::string& b) {
+/// The Levenshtein distance: how many letters have to be inserted, removed or changed to turn one word into
+/// the other.
+size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -28,15 +29,15 @@ size_t distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-/// The sub-command that was reached, and the words that lead to it.
-struct Reached {
+/// The innermost sub-command of the line, and the words that lead to it.
+struct ChosenCommand {
   const CLI::App* command;
   std::string path;
   size_t depth = 0;
 };
 
-Reached reached(const CLI::App& app) {
-  Reached result{&app, app.get_name()};
+ChosenCommand chosen_command(const CLI::App& app) {
+  ChosenCommand result{&app, app.get_name()};
   for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = result.command->get_subcommands()) {
     result.command = chosen.front();
     result.path += " " + result.command->get_name();
@@ -55,13 +56,13 @@ std::vector<std::string> long_names(const CLI::App& command) {
   return names;
 }
 
-/// The nearest name that a slip of the fingers could have made into this one, or none.
-std::string meant(const std::string& word, const std::vector<std::string>& names) {
+/// The name nearest to a misspelled word; empty where none is near.
+std::string nearest_name(const std::string& word, const std::vector<std::string>& names) {
   std::string best;
-  size_t least = (word.size() - 2) / 4 + 2;  // of four letters one may be wrong, of eight two
+  size_t least = (word.size() - 2) / 4 + 2;  // one letter in four may be wrong
   for (const auto& name : names) {
-    // A beginning is as good as one letter off.
-    const auto off = name.rfind(word, 0) == 0 ? 1 : distance(word, name);
+    // A prefix counts as one letter off.
+    const auto off = name.rfind(word, 0) == 0 ? 1 : edit_distance(word, name);
     if (off < least) {
       least = off;
       best = name;
@@ -72,10 +73,10 @@ std::string meant(const std::string& word, const std::vector<std::string>& names
 
 }  // namespace
 
-std::string explain(const CLI::App& app, const CLI::ParseError& error,
-                    const std::vector<std::string>& words) {
-  const auto [command, path, depth] = reached(app);
-  const auto all = fmt::format("(`{} --help` lists all)", path);
+std::string explain_usage_error(const CLI::App& app, const CLI::ParseError& error,
+                                const std::vector<std::string>& words) {
+  const auto [command, path, depth] = chosen_command(app);
+  const auto where = fmt::format("(`{} --help` lists all)", path);
   std::vector<std::string> below;
   for (const auto* one : command->get_subcommands([](const CLI::App*) { return true; })) {
     below.push_back(one->get_name());
@@ -90,11 +91,11 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error,
     const auto name = word.substr(0, word.find('='));
     if (name.size() < 3 || name.rfind("--", 0) != 0) continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    const auto guess = meant(name, names);
+    const auto guess = nearest_name(name, names);
     return fmt::format("`{}` has no option {}{} {}", path, base::printable(name),
-                       guess.empty() ? "" : fmt::format("; did you mean {}?", guess), all);
+                       guess.empty() ? "" : fmt::format("; did you mean {}?", guess), where);
   }
-  return fmt::format("{} {}", base::printable(std::string(error.what())), all);
+  return fmt::format("{} {}", base::printable(std::string(error.what())), where);
 }
 
 }  // namespace stiefel::app
