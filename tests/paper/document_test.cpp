@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <regex>
+#include <sstream>
 
 #include "base/files.h"
-#include "base/text_layout.h"
 #include "paper/jobs/cached_results.h"
 #include "paper/jobs/results.h"
 #include "paper/publish/chart.h"
@@ -35,6 +36,52 @@ size_t count(const std::string& text, const std::string& part) {
 #define EXPECT_NOT_SAYS(text, part) \
   EXPECT_EQ((text).find(part), std::string::npos) << (part) << "\n" << (text)
 
+using Cells = std::vector<std::vector<std::string>>;
+
+/// The first table of a document's section that begins with `## NAME`: its header and its rows without the
+/// rule between them. An empty first cell means the row's name above it, which is filled in.
+Cells table_of(const std::string& document, const std::string& name) {
+  Cells table;
+  std::istringstream lines(document.substr(std::min(document.find("\n## " + name) + 1, document.size())));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("## ", 0) == 0 && line.rfind("## " + name, 0) != 0) break;
+    if (line.rfind("|", 0) != 0) {
+      if (!table.empty()) break;
+      continue;
+    }
+    if (line.rfind("|---", 0) == 0) continue;
+    std::vector<std::string> row;
+    for (size_t at = 2, end = 0; (end = line.find(" |", at)) != std::string::npos; at = end + 3)
+      row.push_back(at > end ? "" : line.substr(at, end - at));
+    if (!table.empty() && row.at(0).empty()) row[0] = table.back()[0];
+    table.push_back(std::move(row));
+  }
+  return table;
+}
+
+/// The cell of a row, whose first cells are `row`, under the column of that title; "(none)" where there is
+/// none.
+std::string cell(const Cells& table, const std::vector<std::string>& row, const std::string& column) {
+  if (table.empty()) return "(none)";
+  const auto at = std::find(table[0].begin(), table[0].end(), column) - table[0].begin();
+  for (const auto& line : table) {
+    if (std::equal(row.begin(), row.end(), line.begin()) && at < static_cast<long>(line.size()))
+      return line[static_cast<size_t>(at)];
+  }
+  return "(none)";
+}
+
+/// The row of a table of runs that links to the folder, by column.
+std::map<std::string, std::string> run_row(const std::string& document, const std::string& folder) {
+  const auto table = table_of(document, "Runs");
+  std::map<std::string, std::string> row;
+  for (const auto& line : table) {
+    if (line[0].find(folder) == std::string::npos) continue;
+    for (size_t i = 0; i < line.size(); ++i) row[table[0][i]] = line[i];
+  }
+  return row;
+}
+
 class Runs : public scratch::Test {
  protected:
   /// Two networks of six by all methods.
@@ -61,21 +108,40 @@ TEST_F(Runs, EightOfTwentyFourCellsMakeAReadableDocument) {
   EXPECT_TRUE(document.complaints.empty());
   EXPECT_EQ(text.rfind("# ", 0), 0u);
   EXPECT_SAYS(text, "stiefel paper results --out");
-  EXPECT_SAYS(text, "| method |  | vgg-13 | wrn-16-4 |\n");
-  EXPECT_SAYS(text, "| sgd | ours | 5.11 | 5.22 |\n");
-  EXPECT_SAYS(text, "|  | the paper's | 5.88 | 4.96 |\n");
-  EXPECT_SAYS(text, "|  | difference | -0.77 | +0.26 |\n");
+  const auto table = table_of(text, "table1");
+  ASSERT_FALSE(table.empty());
+  EXPECT_EQ(table[0], (std::vector<std::string>{"method", "", "vgg-13", "wrn-16-4"}));
+  EXPECT_EQ(cell(table, {"sgd", "ours"}, "vgg-13"), "5.11");
+  EXPECT_EQ(cell(table, {"sgd", "ours"}, "wrn-16-4"), "5.22");
+  EXPECT_EQ(cell(table, {"sgd", "the paper's"}, "vgg-13"), "5.88");
+  EXPECT_EQ(cell(table, {"sgd", "the paper's"}, "wrn-16-4"), "4.96");
+  EXPECT_EQ(cell(table, {"sgd", "difference"}, "vgg-13"), "-0.77");
+  EXPECT_EQ(cell(table, {"sgd", "difference"}, "wrn-16-4"), "+0.26");
+  EXPECT_EQ(cell(table, {"cayley-adam", "ours"}, "wrn-16-4"), "5.88");
   EXPECT_SAYS(text, "left out above:** vgg-16, vgg-19, wrn-52-1, wrn-28-10\n");
   EXPECT_SAYS(text, "**Here:** open: Cayley ADAM on wrn-28-10 has not been run");
   EXPECT_SAYS(text, "Not run at all: table2, table3, table4, table5, figure1, figure2.");
   EXPECT_NOT_SAYS(text, "## table2");
   EXPECT_NOT_SAYS(text, "†");
-  // A row a run: the last error, the defect after the last epoch, and no best one.
-  EXPECT_EQ(count(text, "| 2026-01-31 |\n"), 8u);
-  EXPECT_SAYS(text,
-              "| [cifar10](results/full/cifar10-wrn-16-4-cayley-adam-1) | wrn-16-4 | cayley-adam | 1 | 200 | "
-              "5.88 | 3.6e-06 | 1234 | 4.25 | bf16 | a <card> \\| b | 9.9 | 0123456-dirty | 2026-01-31 |\n");
-  // One drawing a network, where the links lead.
+  // A row per run: the last error, the defect after the last epoch, and no best one.
+  EXPECT_EQ(table_of(text, "Runs").size(), 1 + 8u);
+  const std::map<std::string, std::string> run{
+      {"data", "[cifar10](results/full/cifar10-wrn-16-4-cayley-adam-1)"},
+      {"network", "wrn-16-4"},
+      {"method", "cayley-adam"},
+      {"seed", "1"},
+      {"epochs", "200"},
+      {"last test error", "5.88"},
+      {"defect at end", "3.6e-06"},
+      {"seconds", "1234"},
+      {"s/epoch", "4.25"},
+      {"precision", "bf16"},
+      {"device", "a <card> \\| b"},
+      {"LibTorch", "9.9"},
+      {"commit", "0123456-dirty"},
+      {"date", "2026-01-31"}};
+  EXPECT_EQ(run_row(text, "cifar10-wrn-16-4-cayley-adam-1"), run);
+  // One drawing per network, where the links lead.
   ASSERT_EQ(document.drawings.size(), 2u);
   EXPECT_EQ(document.drawings[0].first, out_ / "full" / "curves-cifar10-vgg-13.svg");
   EXPECT_SAYS(text, "](results/full/curves-cifar10-wrn-16-4.svg)");
@@ -94,7 +160,8 @@ TEST_F(Runs, AContinuedRunNamesTheCommitsOfItsParts) {
   auto facts = nlohmann::json::parse(stiefel::base::read_file(file));
   facts["earlier"] = {{{"commit", "89abcdef0123"}}, {{"commit", "89abcdef0123"}}, {{"commit", 7}}, "no part"};
   stiefel::base::write_file(file, facts.dump());
-  EXPECT_SAYS(make_document(out_).markdown, "| 89abcde, then 0123456-dirty | 2026-01-31 |");
+  EXPECT_EQ(run_row(make_document(out_).markdown, "cifar10-vgg-13-sgd-1")["commit"],
+            "89abcde, then 0123456-dirty");
 }
 
 TEST_F(Runs, TheSameRunsGiveTheSameBytes) {
@@ -125,13 +192,16 @@ TEST_F(Runs, SeedsShorterRunsAndStrangersAreToldApart) {
   base::write_file(out_ / "full" / "damaged" / "config.toml", "epochs = 1\n");
   const auto document = make_document(out_);
   const auto& text = document.markdown;
-  EXPECT_SAYS(text, "| sgd | ours | 5.21 ± 0.14 | 5.22 |\n");
-  EXPECT_SAYS(text, "[cifar10](<results/full/a second one>) † | vgg-13 | adamw |");
+  EXPECT_EQ(cell(table_of(text, "table1"), {"sgd", "ours"}, "vgg-13"), "5.21 ± 0.14");
+  EXPECT_EQ(cell(table_of(text, "table1"), {"sgd", "ours"}, "wrn-16-4"), "5.22");
+  auto second = run_row(text, "a second one");
+  EXPECT_EQ(second["data"], "[cifar10](<results/full/a second one>) †");
+  EXPECT_EQ(second["network"] + " " + second["method"], "vgg-13 adamw");
   EXPECT_EQ(count(text, "99.00"), 1u) << "in the table of runs only";
   EXPECT_SAYS(text, "**short: a tenth");
-  EXPECT_SAYS(text, "| sgd | ours | 27.00 |\n");
+  EXPECT_EQ(cell(table_of(text, "table2"), {"sgd", "ours"}, "vgg-13"), "27.00");
   EXPECT_SAYS(text, "left out above:** adam, cayley-sgd, cayley-adam; vgg-16");
-  EXPECT_SAYS(text, "cifar100-vgg-13-sgd-1) (short) |");
+  EXPECT_SAYS(run_row(text, "cifar100-vgg-13-sgd-1")["data"], "(short)");
   EXPECT_NOT_SAYS(text, "66.6");
   EXPECT_EQ(document.drawings.size(), 2u) << "a single run is no comparison";
   ASSERT_EQ(document.complaints.size(), 1u);
@@ -144,7 +214,9 @@ TEST_F(Runs, OfWideNetworksTheFiguresAreDrawnToo) {
   for (const char* part :
        {"## table1", "## table3", "## figure1", "## figure2", "(results/full/figure2-cifar10.svg)"})
     EXPECT_SAYS(document.markdown, part);
-  EXPECT_SAYS(document.markdown, "| cayley-adam | ours | 3.60 | 4.25 |\n");
+  const auto table = table_of(document.markdown, "table3");
+  EXPECT_EQ(cell(table, {"cayley-adam", "ours"}, table[0].at(2)), "3.60");
+  EXPECT_EQ(cell(table, {"cayley-adam", "ours"}, table[0].at(3)), "4.25");
   EXPECT_EQ(document.drawings.size(), 2u);
 }
 
@@ -172,9 +244,16 @@ TEST_F(Runs, KeptTheoremsAreSections) {
   auto document = make_document(out_);
   EXPECT_TRUE(document.complaints.empty());
   text = document.markdown;
-  EXPECT_SAYS(text, "| s=0 | ours | 2.020 ± 0.014 | 2.020 ± 0.014 |\n");
-  EXPECT_SAYS(text, "|  | the paper's | 2.000 | 2.000 |\n|  | difference | +0.020 | +0.020 |\n");
-  EXPECT_SAYS(text, "|  | passes | yes | yes |\n|  |  | 95 % of something |  |\n");
+  const auto table = table_of(text, "theorem1");
+  ASSERT_EQ(table.at(0).size(), 4u);
+  for (const auto& column : {table[0][2], table[0][3]}) {
+    EXPECT_EQ(cell(table, {"s=0", "ours"}, column), "2.020 ± 0.014");
+    EXPECT_EQ(cell(table, {"s=0", "the paper's"}, column), "2.000");
+    EXPECT_EQ(cell(table, {"s=0", "difference"}, column), "+0.020");
+    EXPECT_EQ(cell(table, {"s=0", "passes"}, column), "yes");
+  }
+  EXPECT_EQ(cell(table, {"s=0", ""}, table[0][2]), "95 % of something");
+  EXPECT_EQ(cell(table, {"s=0", ""}, table[0][3]), "");
   EXPECT_SAYS(text, "**Here:** borne out: 7 of 7 pass\n");
   EXPECT_SAYS(text,
               "- **Computed:** 2 seeds, a processor, fp64, LibTorch 9.9, commit 0123456, 2026-01-31: "
@@ -279,8 +358,6 @@ TEST(Charts, PointsWithoutALogarithmAreLeftOut) {
   EXPECT_SAYS(svg, "M445.0 ");  // 70 + 500·3/4: the axis ends at the last point that is drawn
   EXPECT_NOT_SAYS(svg, "nan");
   EXPECT_NOT_SAYS(svg, "inf");
-  EXPECT_EQ(base::wrapped("‖a‖ bb cc", 6), (std::vector<std::string>{"‖a‖ bb", "cc"}));
-  EXPECT_EQ(base::text_width("‖XᵀX‖"), 5u);
 }
 
 }  // namespace document_test
