@@ -1,4 +1,5 @@
-"""Checks that includes between folders follow the picture of the README, and draws them.
+"""Checks that includes between folders follow the picture of the README, and draws them; and that the files and functions
+which documents name exist.
 
     python3 house_test.py SOURCE [--draw]
 
@@ -118,6 +119,29 @@ def complaints(includes, foreign):
         yield "files include each other in a circle: " + " → ".join(circle)
 
 
+def missing_names(source, documents):
+    """Files of ours that documents name and that do not exist; and, in rows of tables, functions that are in none of the
+    files that the row names."""
+    ours = re.compile(r"`((?:%s|tests|cmake)/[\w./-]+\.\w+)`" % "|".join(HOUSE))
+    for document, text in documents.items():
+        for line in text.splitlines():
+            named = ours.findall(line)
+            lost = [file for file in named if not os.path.exists(f"{source}/{file}")]
+            for file in lost:
+                yield f"{document} names {file}, which does not exist"
+            if not line.startswith("|") or not named or lost:
+                continue
+            content = "".join(open(f"{source}/{file}", encoding="utf-8").read() for file in named)
+            for function in re.findall(r"`(?:\w+::)*(\w+)`", line.split("|")[-2]):
+                if not re.search(r"\b%s\b" % function, content):
+                    yield f"{document} names {function}, which is not in {', '.join(named)}"
+
+
+def read_documents(source):
+    names = [name for name in ("README.md", *(f"docs/{name}" for name in os.listdir(source + "/docs"))) if name.endswith(".md")]
+    return {name: open(f"{source}/{name}", encoding="utf-8").read() for name in names}
+
+
 def draw(includes):
     arrows = collections.Counter()
     for name, others in includes.items():
@@ -134,13 +158,15 @@ def main():
     includes, foreign = read_includes(sys.argv[1])
     if "--draw" in sys.argv:
         draw(includes)
-    found = list(complaints(includes, foreign))
+    found = [*complaints(includes, foreign), *missing_names(sys.argv[1], read_documents(sys.argv[1]))]
     # The check itself is checked: an arrow against the picture, LibTorch where there is none, a circle.
     planted = dict(includes, **{"base/planted.h": {"train/trainer.h"}, "train/trainer.h": {"base/planted.h"}})
     planted_foreign = dict(foreign, **{"base/planted.h": ["<torch/torch.h>"]})
     planted_found = "\n".join(complaints(planted, planted_foreign))
     for part in ("base/planted.h includes train/trainer.h", "includes <torch/torch.h>", "in a circle"):
         assert part in planted_found, f"a planted breach is not found: {part}"
+    named = list(missing_names(sys.argv[1], {"a": "see `src/no_such.cpp`\n| x | `src/step.cpp` | `no_such` |\n"}))
+    assert len(named) == 2, f"a planted name is not found: {named}"
     for line in found:
         print(line)
     sys.exit(1 if found else 0)
