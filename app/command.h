@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-/// The `stiefel` command: a file a sub-command. Each adds itself to the application and, when chosen, runs
-/// from its callback; what it returns as an exit status it throws as Exit.
+/// The `stiefel` command: a file per sub-command. Each adds itself to the application and, when chosen, runs
+/// from its callback; an exit status other than 0 is thrown as Exit.
 namespace stiefel::app {
 
-/// Ends the program with a status other than success, after everything has been said.
+/// Ends the program with a status other than success. Whoever throws it has printed the reason.
 struct Exit {
   int status;
 };

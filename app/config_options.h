@@ -6,8 +6,8 @@
 
 namespace stiefel::app {
 
-/// Adds every option of a training run to a sub-command. What the user gives lands in `config` when the
-/// command line has been parsed; `--config FILE` is read first, so the command line wins.
+/// Adds every option of a training run to a sub-command, and `--config FILE`, whose values the command line
+/// overrides.
 class ConfigOptions {
  public:
   void add(CLI::App& command);

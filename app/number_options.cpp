@@ -8,9 +8,10 @@ namespace stiefel::app {
 
 namespace {
 
-/// What `read` complains of, which the parser prints after the option's name; empty where it is content.
+/// The message of the exception that `read` throws, which the parser prints after the option's name; empty
+/// where it throws none.
 template <class Read>
-std::string complaint(const Read& read) {
+std::string error_of(const Read& read) {
   try {
     read();
     return "";
@@ -30,7 +31,7 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
       low > std::numeric_limits<int64_t>::min() || high < std::numeric_limits<int64_t>::max();
   const auto bounds = fmt::format("from {} to {}", low, high);
   return {[=](std::string& word) {
-            return complaint([&] {
+            return error_of([&] {
               const auto value = base::to_whole(word);
               require(value >= low && value <= high, word, bounds);
               word = std::to_string(value);
@@ -40,13 +41,13 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
 }
 
 CLI::Validator number() {
-  return {[](std::string& word) { return complaint([&] { base::to_number(word); }); }, ""};
+  return {[](std::string& word) { return error_of([&] { base::to_number(word); }); }, ""};
 }
 
 CLI::Validator number(const base::Interval& allowed) {
   return {
       [=](std::string& word) {
-        return complaint([&] { require(allowed.contains(base::to_number(word)), word, to_string(allowed)); });
+        return error_of([&] { require(allowed.contains(base::to_number(word)), word, to_string(allowed)); });
       },
       to_string(allowed)};
 }

@@ -6,19 +6,19 @@
 
 #include "base/numbers.h"
 
-/// How options with numbers are read. The parser's own reading takes another number for one that is too
-/// large.
+/// Validators of options with numbers. The parser's own conversion turns a number that is too large into
+/// another one.
 namespace stiefel::app {
 
-/// Reads a whole number within these bounds, which belong to them; give it to CLI::Option::transform. The
-/// error names the value and the bounds.
+/// Accepts whole numbers from `low` to `high`, both included; for CLI::Option::transform. The error names the
+/// value and the bounds.
 CLI::Validator whole_number(int64_t low = std::numeric_limits<int64_t>::min(),
                             int64_t high = std::numeric_limits<int64_t>::max());
 
-/// Refuses what is not a number; give it to CLI::Option::check. Whoever uses the number checks its range.
+/// Rejects what is not a number; for CLI::Option::check. The code that uses the number checks its range.
 CLI::Validator number();
 
-/// Refuses what is not a number of the interval.
+/// Rejects what is not a number in the interval.
 CLI::Validator number(const base::Interval& allowed);
 
 }  // namespace stiefel::app

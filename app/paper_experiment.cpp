@@ -36,28 +36,29 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// While it lives, what is printed goes to the error stream, so that a run's lines do not mix with results.
-class PrintsAside {
+/// While it exists, the standard output goes to the error stream, so that a run's lines do not mix with
+/// results.
+class RedirectOutput {
  public:
-  PrintsAside() : kept_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)) {
-    turn(STDERR_FILENO);
+  RedirectOutput() : original_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)) {
+    redirect(STDERR_FILENO);
     failed_ = std::ferror(stdout) != 0;
   }
-  ~PrintsAside() {
-    turn(kept_);
-    close(kept_);
+  ~RedirectOutput() {
+    redirect(original_);
+    close(original_);
     if (!failed_) std::clearerr(stdout);  // the error stream's failures are not the output's
   }
-  PrintsAside(const PrintsAside&) = delete;
-  PrintsAside& operator=(const PrintsAside&) = delete;
+  RedirectOutput(const RedirectOutput&) = delete;
+  RedirectOutput& operator=(const RedirectOutput&) = delete;
 
  private:
-  static void turn(int to) {
+  static void redirect(int to) {
     // What could not be written must not go where the next lines go.
     if (std::fflush(stdout) != 0) __fpurge(stdout);
     dup2(to, STDOUT_FILENO);
   }
-  int kept_;
+  int original_;
   bool failed_ = false;
 };
 
@@ -97,7 +98,7 @@ std::vector<std::string> worker_arguments(const PaperOptions& options) {
   return words;
 }
 
-/// The command for a run's record: a worker's without the word that makes it one.
+/// The command for a run's record: a worker's without the option that makes it one.
 std::vector<std::string> recorded_command(const PaperOptions& options, const Context& context) {
   auto command = context.command;
   if (options.starter != 0) {
@@ -112,8 +113,8 @@ std::vector<std::string> run_missing(const std::vector<paper::Cell>& cells, int6
                                      const PaperOptions& options, const Context& context) {
   auto jobs = paper::make_plan(cells, seeds, scale, options.environment, options.out);
   paper::check_data(jobs);
-  const PrintsAside aside;
-  const base::InterruptGuard interrupts;  // no signal comes between us and the workers
+  const RedirectOutput redirect;
+  const base::InterruptGuard interrupts;  // a signal waits until the workers have been stopped
   if (options.starter == 0) paper::time_networks(jobs, scale, base::say);
   const auto missing = std::count_if(jobs.begin(), jobs.end(),
                                      [](const auto& job) { return job.state != paper::Job::State::kDone; });
@@ -144,7 +145,7 @@ void write_figures(const paper::Results& results, const paper::Verdict& verdict,
   }
 }
 
-/// What a computation finds, fresh.
+/// Computes the cells.
 paper::Results compute(const paper::Experiment& experiment, const std::vector<paper::Cell>& cells,
                        int64_t seeds, paper::Scale scale, const Context& context) {
   paper::Results results{&experiment, scale, {}};
@@ -188,8 +189,8 @@ void keep(const paper::Results& results, const PaperOptions& options) {
   }
 }
 
-/// Throws where some run failed, after everything else has been done and shown.
-void fail_where(const std::vector<std::string>& failed) {
+/// Throws where some run failed; called after everything else has been done and shown.
+void throw_if_failed(const std::vector<std::string>& failed) {
   if (failed.empty()) return;
   throw std::runtime_error(
       fmt::format("{}: failed, as said above; the same command tries again", fmt::join(failed, ", ")));
@@ -232,7 +233,7 @@ void reproduce(const PaperOptions& options, const Context& context) {
     results = show_kept(experiment, cells, scale, options);
   } else {
     if (!options.show) failed = run_missing(cells, seeds, scale, options, context);
-    if (options.starter != 0) return fail_where(failed);
+    if (options.starter != 0) return throw_if_failed(failed);
     results = paper::collect_results(experiment, cells, seeds, scale, options.environment, options.out);
   }
   const auto verdict = paper::judge(results);
@@ -244,7 +245,7 @@ void reproduce(const PaperOptions& options, const Context& context) {
     base::write_file(options.html, paper::experiment_page(results, verdict));
     base::say("open in a browser: " + base::printable(fs::absolute(options.html)));
   }
-  fail_where(failed);
+  throw_if_failed(failed);
 }
 
 }  // namespace stiefel::app

@@ -19,18 +19,18 @@ struct PaperOptions {
   int64_t seeds = 0;
   int64_t jobs = 1;
   bool dry_run = false;
-  int64_t starter = 0;  ///< of a worker: the process that started it
+  int64_t starter = 0;  ///< the id of the process that started this worker; 0 in a command that is none
   bool show = false;
   paper::RunEnvironment environment;
 };
 
-/// All experiments, and what of them is there.
+/// Prints all experiments and how many of their runs are there.
 void list_experiments(const PaperOptions& options);
 
-/// The document about all runs on the standard output, its drawings beside the runs.
+/// Writes the document about all runs to the standard output, and its drawings beside the runs.
 void write_document(const PaperOptions& options);
 
-/// One experiment: runs or computes what is missing, and prints it.
+/// Runs or computes what is missing of one experiment, and prints its results.
 void reproduce(const PaperOptions& options, const Context& context);
 
 }  // namespace stiefel::app

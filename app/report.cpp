@@ -25,7 +25,7 @@ void print_table(const std::vector<report::RunFolder>& runs) {
   size_t by_validation = 0;
   base::Table table({"run", "test error %", "best error %", "train loss", "s / epoch", "defect"}, "lr");
   for (size_t i = 0; i < runs.size(); ++i) {
-    const auto s = report::summarise(runs[i]);
+    const auto s = report::summarize(runs[i]);
     table.add({base::printable(names[i]), number(s.last_test_error, "{:.2f}"),
                number(s.best_test_error, "{:.2f}"), number(s.last_train_loss, "{:.4f}"),
                number(s.epoch_seconds, "{:.1f}"), number(s.defect_max, "{:.1e}")});

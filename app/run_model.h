@@ -9,7 +9,7 @@
 
 namespace stiefel::app {
 
-/// A finished or running run, opened to look at its network.
+/// A run whose network is used without training it.
 struct OpenRun {
   runs::Config config;
   runs::Checkpoints::Loaded checkpoint;

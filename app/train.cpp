@@ -31,8 +31,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Makes sure that a new run may use the folder, which must be new or empty. Whether it is new.
-bool claim(const fs::path& folder) {
+/// Creates the folder of a new run; throws where there is one already that is not empty. Returns whether it
+/// was created.
+bool create_run_folder(const fs::path& folder) {
   if (fs::exists(folder) && !fs::is_directory(folder)) {
     throw std::runtime_error(fmt::format("{}: is not a folder", base::printable(folder)));
   }
@@ -52,8 +53,8 @@ bool claim(const fs::path& folder) {
   return made;
 }
 
-/// The folder for this command alone.
-base::FolderLock take(const fs::path& folder) {
+/// Locks the folder, so that no other command runs in it.
+base::FolderLock lock_folder(const fs::path& folder) {
   auto lock = base::FolderLock::try_take(folder);
   if (!lock) {
     throw std::runtime_error(fmt::format("{} is being run by another command; wait for it, or stop it first",
@@ -62,13 +63,13 @@ base::FolderLock take(const fs::path& folder) {
   return std::move(*lock);
 }
 
-/// Whether the folder tells of epochs, which going on from nothing would overwrite.
+/// Whether the folder records epochs, which starting again from the beginning would overwrite.
 bool has_metrics(const fs::path& folder) {
   std::error_code none;
   return fs::file_size(folder / "metrics.jsonl", none) > 0 && !none;
 }
 
-void describe(train::Trainer& trainer, const runs::Config& config, const fs::path& folder) {
+void print_summary(train::Trainer& trainer, const runs::Config& config, const fs::path& folder) {
   int64_t values = 0;
   for (const auto& weight : trainer.split().manifold) values += weight.numel();
   fmt::print("{} on {} with {}: {} parameters, {} in {} orthonormal matrices; into {}\n", config.model,
@@ -76,8 +77,8 @@ void describe(train::Trainer& trainer, const runs::Config& config, const fs::pat
              trainer.split().manifold.size(), base::printable(folder));
 }
 
-/// Trains, and says at the end where things are.
-void finish(train::Trainer& trainer, const fs::path& folder) {
+/// Trains, and prints the next command at the end.
+void train_to_end(train::Trainer& trainer, const fs::path& folder) {
   const auto outcome = trainer.run();
   if (outcome.signal != 0) {
     base::say(fmt::format("stopped by {}; go on with: stiefel resume {}", base::signal_name(outcome.signal),
@@ -104,12 +105,12 @@ void add_train(CLI::App& app, const Context& context) {
     bench::set_threads(config.threads);
     train::make_network(config);  // a bad name fails before any work
     if (config.needs_data()) data::locate(data::facts_of(config.data), config.data_dir);
-    const bool made = claim(folder);
+    const bool made = create_run_folder(folder);
     try {
-      const auto lock = take(folder);
+      const auto lock = lock_folder(folder);
       train::Trainer trainer(config, folder, context.command);
-      describe(trainer, config, folder);
-      finish(trainer, folder);
+      print_summary(trainer, config, folder);
+      train_to_end(trainer, folder);
     } catch (const std::invalid_argument&) {
       std::error_code ignored;
       if (made) fs::remove(folder, ignored);  // only if nothing was written yet
@@ -131,7 +132,7 @@ void add_resume(CLI::App& app, const Context& context) {
     auto config =
         runs::config_from_toml(base::read_file(folder / "config.toml"), (folder / "config.toml").string());
     train::resolve(config);
-    const auto lock = take(folder);
+    const auto lock = lock_folder(folder);
     const auto status = runs::status_of(folder);
     const bool finished = status == "finished";
     std::string complaint;
@@ -162,7 +163,7 @@ void add_resume(CLI::App& app, const Context& context) {
     }
     set_threads(*threads, config);
     train::Trainer trainer(config, folder, context.command);
-    describe(trainer, config, folder);
+    print_summary(trainer, config, folder);
     if (loaded) {
       trainer.resume(*loaded);
       fmt::print("going on from {}: epoch {}, step {}\n", base::printable(loaded->path.filename()),
@@ -171,7 +172,7 @@ void add_resume(CLI::App& app, const Context& context) {
       fmt::print("no checkpoint was written yet: starting from the beginning{}\n",
                  has_metrics(folder) ? "; the epochs in metrics.jsonl are trained again" : "");
     }
-    finish(trainer, folder);
+    train_to_end(trainer, folder);
   });
 }
 

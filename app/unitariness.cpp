@@ -43,10 +43,10 @@ void add_unitariness(CLI::App& app) {
   command->add_option("--momentum", options->momentum, "of the unitary matrix")
       ->capture_default_str()
       ->check(number());
-  command->add_option("--lr", options->lr, "rate of the rest, by RMSprop")
+  command->add_option("--lr", options->lr, "rate of the other parameters, by RMSprop")
       ->capture_default_str()
       ->check(number());
-  command->add_option("--batch", config.batch, "sequences a step")
+  command->add_option("--batch", config.batch, "sequences per step")
       ->capture_default_str()
       ->transform(whole_number());
   command->add_option("--length", config.length, "of --task copying and adding")
@@ -73,7 +73,7 @@ void add_unitariness(CLI::App& app) {
     progress.done();
     fmt::print("{} on {}, {} iterations, batch {}, rate {} on the manifold, momentum {}\n\n", run.model,
                run.task_name(), options->iterations, run.batch, options->lr_manifold, options->momentum);
-    base::Table table({"form", "s", "mean ‖KᴴK−I‖", "at the end", "mean α‖W‖", "loss", "s an iteration"});
+    base::Table table({"form", "s", "mean ‖KᴴK−I‖", "at the end", "mean α‖W‖", "loss", "s/iteration"});
     for (const auto& cell : cells) {
       table.add({to_string(cell.form), cell.closed ? "closed" : fmt::format("{}", cell.rounds),
                  fmt::format("{:.3e}", cell.mean), fmt::format("{:.3e}", cell.last),

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-/// Whole files, read and written with every call checked. No LibTorch here.
+/// Whole files, read and written with every system call checked.
 namespace stiefel::base {
 
 /// Reads a whole regular file. Throws std::runtime_error naming it and the cause; what is no regular file (a

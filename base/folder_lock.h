@@ -5,15 +5,15 @@
 
 namespace stiefel::base {
 
-/// A folder that this process has to itself among those that ask. The system lets go of it when the process
-/// ends, however it ends, so nothing is ever left behind.
+/// An advisory lock on a folder: one process at a time holds it. The system releases it when the process
+/// ends, however it ends, so that no stale lock remains.
 class FolderLock {
  public:
-  /// Empty where another process has the folder. Throws std::runtime_error where it cannot be opened. A file
-  /// system that knows no locks lets everybody in.
+  /// Empty where another process holds the lock. Throws std::runtime_error where it cannot be opened. On a
+  /// file system without locks every process gets one.
   static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
 
-  /// Waits for its turn.
+  /// Waits until no other process holds the lock.
   static FolderLock take(const std::filesystem::path& folder);
 
   FolderLock(FolderLock&& other) noexcept;

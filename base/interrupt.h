@@ -2,9 +2,9 @@
 
 namespace stiefel::base {
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the program; a second SIGINT or
+/// While it exists, SIGINT, SIGTERM and SIGHUP are noted instead of ending the program; a second SIGINT or
 /// SIGTERM ends it at once. A SIGHUP that the program was started to ignore (by nohup) stays ignored.
-/// One inside another changes nothing: what the outer one has noted, the inner one knows.
+/// An inner guard changes nothing: it returns the signal that the outer one noted.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -16,7 +16,7 @@ class InterruptGuard {
   static int signal();
 };
 
-/// What a person calls a signal that InterruptGuard notes.
+/// The name of a signal that InterruptGuard notes, for messages.
 const char* signal_name(int signal);
 
 }  // namespace stiefel::base

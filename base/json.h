@@ -6,7 +6,7 @@
 
 namespace stiefel::base {
 
-/// What is wrong with a text that should be JSON, and where.
+/// Why a text is not valid JSON, and where.
 struct JsonError : std::runtime_error {
   JsonError(const std::string& what, size_t line_of_error, size_t column_of_error)
       : std::runtime_error("line " + std::to_string(line_of_error) + ", column " +
@@ -20,8 +20,8 @@ struct JsonError : std::runtime_error {
 };
 
 /// Parses JSON that comes from a file. Throws JsonError where it is broken, where a number is too large for a
-/// double, and where it is nested so deeply that copying or printing it would overflow the stack. What it
-/// says does not name the file.
+/// double, and where it is nested so deeply that copying or printing it would overflow the stack. The
+/// message does not name the file.
 nlohmann::json parse_json(const std::string& text);
 
 /// JSON for a file or another program: indented, ending in a line break, and UTF-8 whatever bytes its strings

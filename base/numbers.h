@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-/// Numbers that a person writes, read without a surprise: the whole text is the number, and a number that is
-/// too large is an error, not another number.
+/// Strict conversion of text to numbers: the whole text must be the number, and a number that is too large is
+/// an error.
 namespace stiefel::base {
 
 /// A whole number in decimal, or in hexadecimal after 0x. Throws std::invalid_argument naming the text and
@@ -15,7 +15,7 @@ int64_t to_whole(const std::string& text);
 /// what is wrong with it.
 double to_number(const std::string& text);
 
-/// The numbers between two ends; each end belongs to them or not.
+/// An interval, which includes each of its ends or not.
 struct Interval {
   double low;
   double high;
@@ -25,7 +25,7 @@ struct Interval {
   bool contains(double value) const;
 };
 
-/// In words that tell which ends belong to it: "from 0 to 1", "at least 0 and below 1".
+/// In words: "from 0 to 1", "at least 0 and below 1".
 std::string to_string(const Interval& interval);
 
 }  // namespace stiefel::base

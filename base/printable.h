@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-/// Names and words of a user in what a program prints.
+/// Names from users, made safe for what a program prints.
 namespace stiefel::base {
 
 /// The text with every byte that a terminal would act on written as an escape: control characters, line

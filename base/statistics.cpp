@@ -38,7 +38,7 @@ double quantile(std::vector<double> values, double part) {
   const auto below = static_cast<size_t>(place);
   const auto above = std::min(below + 1, values.size() - 1);
   const double weight = place - static_cast<double>(below);
-  // Equal neighbours first: between two infinities there is no proportion.
+  // Equal neighbors first: infinity times a weight of 0 is not a number.
   if (values[below] == values[above]) return values[below];
   return (1 - weight) * values[below] + weight * values[above];
 }

@@ -15,7 +15,7 @@ bool has(const std::vector<RunFolder>& runs, Metric value) {
   });
 }
 
-/// A linear axis would press the end of training flat on the floor.
+/// On a linear axis the end of training could not be told from zero.
 bool spans_decades(const std::vector<RunFolder>& runs, const std::vector<Line>& lines) {
   double least = std::numeric_limits<double>::infinity();
   double greatest = 0;
@@ -67,7 +67,7 @@ std::vector<Chart> charts_of(const std::vector<RunFolder>& runs) {
        true,
        true,
        {{"rate_manifold", "orthonormal weights", false, metric<&Epoch::rate_manifold>},
-        {"rate_euclidean", "the rest", true, metric<&Epoch::rate_euclidean>}}},
+        {"rate_euclidean", "other parameters", true, metric<&Epoch::rate_euclidean>}}},
   };
   for (auto& chart : charts) {
     auto& lines = chart.lines;

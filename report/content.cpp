@@ -58,7 +58,7 @@ Seeds seeds_of(const std::vector<RunFolder>& runs, const std::vector<Summary>& s
 
 Content::Content(const std::vector<RunFolder>& all)
     : runs(all), labels(report::labels(all)), charts(charts_of(all)) {
-  for (const auto& run : runs) summaries.push_back(summarise(run));
+  for (const auto& run : runs) summaries.push_back(summarize(run));
   seeds = seeds_of(runs, summaries);
 }
 

@@ -15,7 +15,7 @@ struct Seeds {
   double spread = kMissing;  ///< the largest difference between last test errors of one method
 };
 
-/// What every section of the page draws on.
+/// The data of the page, which every section uses.
 struct Content {
   explicit Content(const std::vector<RunFolder>& all);
 

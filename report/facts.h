@@ -9,7 +9,7 @@ namespace stiefel::report {
 /// The title of the fact that is a command line.
 constexpr const char* kCommandFact = "Command";
 
-/// What is known of a run's making: when, from which sources, on which machine. Only what its files say.
+/// How a run was made, as far as its files record it: when, from which sources, on which machine.
 std::vector<Pair> facts_of(const RunFolder& run);
 
 }  // namespace stiefel::report

@@ -19,7 +19,7 @@ std::string verb(const RunFolder& run) {
 
 /// The result in one sentence: the lowest test error at the end of training, not the lowest that any epoch
 /// had, as picking the epoch by the test set flatters. Of several runs it is the number that is said first,
-/// not a winner: which of two single runs ends lower is chance as much as method.
+/// not a winner: which of two single runs ends lower depends on chance as much as on the method.
 std::string headline(const Content& content) {
   const std::string data = display_name(content.common(&RunFolder::data));
   const size_t best = content.extreme(&Summary::last_test_error);
@@ -37,7 +37,7 @@ std::string headline(const Content& content) {
          (data.empty() ? plural(names.size(), "data set") : base::escape_html(data));
 }
 
-/// What the difference between two runs is to be measured against.
+/// How much runs of one method differ by their seeds, which a difference between methods has to exceed.
 std::string about_seeds(const Content& content) {
   if (content.seeds.most == 1) return "one seed of each method: no verdict on the methods";
   if (std::isnan(content.seeds.spread)) return "seeds of a method cannot be compared yet";
@@ -112,7 +112,7 @@ std::string tiles(const Content& content) {
       });
   add(single ? "Training loss" : "Lowest training loss", &Summary::last_train_loss, base::format_loss, false,
       [](const Summary& s) { return "after epoch " + base::format_count(s.epochs); });
-  add(single ? "Time an epoch" : "Fastest epoch", &Summary::epoch_seconds, base::format_seconds, false,
+  add(single ? "Time per epoch" : "Fastest epoch", &Summary::epoch_seconds, base::format_seconds, false,
       [](const Summary& s) {
         return std::isnan(s.images_per_second) ? "median"
                                                : base::format_count(s.images_per_second) + " images/s";

@@ -27,7 +27,7 @@ double greatest(const std::vector<double>& values) {
 
 }  // namespace
 
-Summary summarise(const RunFolder& run) {
+Summary summarize(const RunFolder& run) {
   Summary summary;
   if (run.epochs.empty()) return summary;
   const Epoch& last = run.epochs.back();

@@ -22,7 +22,7 @@ struct Summary {
   double skipped_steps = kMissing;
 };
 
-Summary summarise(const RunFolder& run);
+Summary summarize(const RunFolder& run);
 
 /// Which runs are best (least) in a column. Runs on different data sets are not compared, nor are runs that
 /// `eligible` leaves out, and where all are equal none is best.

@@ -21,7 +21,7 @@ std::string fact_list(const std::vector<Pair>& facts) {
 
 }  // namespace
 
-/// What all runs share is said once, the rest run by run.
+/// Facts that all runs share come first, then those of each run.
 std::string system_section(const Content& content) {
   std::vector<std::vector<Pair>> facts;
   for (const auto& run : content.runs) facts.push_back(facts_of(run));

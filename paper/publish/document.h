@@ -7,7 +7,7 @@
 
 namespace stiefel::paper {
 
-/// All that the runs and the kept computations in a folder say, for people to read.
+/// A document about all runs and stored computations of a folder.
 struct Document {
   std::string markdown;  ///< links are relative to the folder that OUT lies in
   std::vector<std::pair<std::filesystem::path, std::string>> drawings;  ///< SVG files, under OUT

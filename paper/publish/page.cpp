@@ -30,7 +30,7 @@ std::string proper_name(const std::string& name) {
   return title;
 }
 
-/// Said by its words and its form as well as by its colour.
+/// Its words and its form tell the verdicts apart as well as its color.
 std::string badge(const Verdict& verdict) {
   const auto words = to_string(verdict.kind);
   auto kind = words;

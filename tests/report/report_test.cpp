@@ -223,12 +223,12 @@ TEST_F(Report, SummaryAndBest) {
   const auto a = run("a", {"a", "cayley-sgd", "fashion-mnist", "finished", 10, 8});
   const auto b = run("b", {"b", "sgd", "fashion-mnist", "finished", 10, 9});
   const auto other = run("c", {"c", "sgd", "mnist", "finished", 10, 0.5});
-  const auto summary = stiefel::report::summarise(a);
+  const auto summary = stiefel::report::summarize(a);
   EXPECT_EQ(summary.epochs, 10);
   EXPECT_LE(summary.best_test_error, summary.last_test_error);
   EXPECT_NEAR(summary.epoch_seconds, 7, 0.05);
   EXPECT_EQ(summary.total_seconds, 73);
-  EXPECT_TRUE(std::isnan(stiefel::report::summarise(b).defect_max));
+  EXPECT_TRUE(std::isnan(stiefel::report::summarize(b).defect_max));
   using stiefel::report::mark_best;
   const double none = stiefel::report::kMissing;
   const std::vector<bool> yes(3, true);
@@ -245,8 +245,8 @@ TEST_F(Report, TheLastErrorOfARunThatDivergedIsNotAnEarlierOne) {
                  "{\"epoch\":1,\"test_error\":12,\"train_loss\":2}\n{\"epoch\":2,\"test_error\":null,\"train_"
                  "loss\":null}\n");
   const auto read = read_run_folder(path("a"));
-  EXPECT_TRUE(std::isnan(stiefel::report::summarise(read).last_test_error));
-  EXPECT_EQ(stiefel::report::summarise(read).best_test_error, 12);
+  EXPECT_TRUE(std::isnan(stiefel::report::summarize(read).last_test_error));
+  EXPECT_EQ(stiefel::report::summarize(read).best_test_error, 12);
   EXPECT_SAYS(render({read}), "1 run on Fashion-MNIST");
 }
 
@@ -267,7 +267,7 @@ TEST_F(Report, TheBestEpochIsTheOneThatValidationChose) {
                  "{\"epoch\":3,\"validation_error\":7,\"test_error\":7.25,\"train_loss\":2}\n"
                  "{\"epoch\":4,\"validation_error\":null,\"test_error\":11,\"train_loss\":2}\n");
   const auto chosen = read_run_folder(path("a"));
-  const auto summary = stiefel::report::summarise(chosen);
+  const auto summary = stiefel::report::summarize(chosen);
   EXPECT_TRUE(summary.validation_decides);
   EXPECT_EQ(summary.best_epoch, 2);  // the first of equals, as the trainer's checkpoint
   EXPECT_EQ(summary.best_test_error, 8.5);
@@ -279,8 +279,8 @@ TEST_F(Report, TheBestEpochIsTheOneThatValidationChose) {
   auto epochs = chosen.epochs;
   for (auto& epoch : epochs) epoch.validation_error.reset();
   const auto lowest = with(chosen, epochs);
-  EXPECT_FALSE(stiefel::report::summarise(lowest).validation_decides);
-  EXPECT_EQ(stiefel::report::summarise(lowest).best_epoch, 3);
+  EXPECT_FALSE(stiefel::report::summarize(lowest).validation_decides);
+  EXPECT_EQ(stiefel::report::summarize(lowest).best_epoch, 3);
   EXPECT_SAYS(render({lowest}), "<b>7.25 %</b><span>the lowest, at epoch 3</span>");
   // One that the test set chose and one that validation chose are not compared.
   const auto mixed = render({chosen, lowest});
