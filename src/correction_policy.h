@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-/// Which corrections a step can leave out.
+/// Which corrections of a step can be left out.
 ///
 /// On the CPU a look at a norm costs nothing, so a correction is made only where it can show in the result;
 /// on an accelerator a look would stall the device, so every correction is made. A batch decides as one.
@@ -24,8 +24,8 @@ class CorrectionPolicy {
   bool second_look(const at::Tensor& sigma) const;
 
   /// The pairs of series terms that the exit correction needs when ‖V‖ ≤ bound (one double per matrix); 0
-  /// where V itself is within rounding, which the next step's entry takes off. Where no look is allowed:
-  /// `otherwise`.
+  /// where V itself is within rounding, which the next step's entry correction removes. Where no look is
+  /// allowed: `otherwise`.
   int64_t series_pairs(const at::Tensor& bound, int64_t otherwise) const;
 
   /// True where norms may be read on the host.

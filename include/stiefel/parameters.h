@@ -31,13 +31,11 @@ using ParameterPredicate = std::function<bool(const ParameterInfo&)>;
 ///
 /// - the weights of convolutions and linear layers with at least as many inputs as outputs, except the last
 ///   linear layer, whose scale a classifier needs;
-/// - in attention, the projections of queries, keys and values, and of the output. Where the first three lie
-/// in
-///   one weight (3E, E), it is one matrix with orthonormal columns, so that (q, k, v) is as long as the
-///   input;
-/// - in recurrent layers and cells, the weight from hidden to hidden. The gates of an LSTM or GRU lie in one
-/// weight
-///   (4H, H) or (3H, H), one matrix with orthonormal columns, as orthogonal initialisation has it.
+/// - in attention, the projections of queries, keys and values, and of the output. Where the first three
+///   lie in one weight (3E, E), it is one matrix with orthonormal columns, so that (q, k, v) is as long as
+///   the input;
+/// - in recurrent layers and cells, the weight from hidden to hidden. The gates of an LSTM or GRU lie in
+///   one weight (4H, H) or (3H, H), one matrix with orthonormal columns, as orthogonal initialisation has it.
 ///
 /// Grouped and transposed convolutions, recurrent weights from the input, biases, normalisation, embeddings,
 /// and what needs no gradient stay Euclidean. A predicate, where given, decides instead. A parameter that two

@@ -34,7 +34,7 @@ struct STIEFEL_API DecorrelatedBatchNormOptions {
   TORCH_ARG(bool, affine) = true;
 };
 
-/// Batch normalisation that takes the correlation of channels off too. In training, with X (G×m) the
+/// Batch normalisation that removes the correlation of channels too. In training, with X (G×m) the
 /// activations of a group of channels over the m = NHW places of a batch,
 ///
 ///     X_c = X − μ,  Σ = X_cX_cᵀ/m + εI,  P = Σ^(−½),  Y = γ(PX_c) + β;

@@ -63,11 +63,16 @@ class STIEFEL_API GroupOptions : public torch::optim::OptimizerOptions {
     visitor("weight_decay", self.weight_decay_);
   }
 
-  double lr_;                               ///< the learning rate l: a step moves by at most l·‖M‖
-  Manifold manifold_ = Manifold::kStiefel;  ///< whether the parameters are orthonormal matrices or free
-  bool batched_ = false;                    ///< a parameter (…, p, n) is a stack of matrices, not one
-  bool orthonormalize_on_start_ = true;     ///< makes a matrix orthonormal that is off by more than 1e-3
-  double weight_decay_ = 0;                 ///< Euclidean groups only: an orthonormal matrix cannot decay
+  /// The learning rate l: a step moves by at most l·‖M‖.
+  double lr_;
+  /// Whether the parameters are orthonormal matrices or free.
+  Manifold manifold_ = Manifold::kStiefel;
+  /// Reads a parameter (…, p, n) as a stack of matrices instead of one matrix (c_out, rest).
+  bool batched_ = false;
+  /// Makes a matrix that is off the manifold by more than 1e-3 orthonormal at construction, with a warning.
+  bool orthonormalize_on_start_ = true;
+  /// Euclidean groups only: an orthonormal matrix cannot decay.
+  double weight_decay_ = 0;
 };
 
 }  // namespace stiefel
