@@ -196,7 +196,7 @@ class Comparison(CommandTest):
         self.assertRegex(errors, "(?m)^cayley-closed could not be measured: ")
 
     def test_bench_epoch(self):
-        done = self.run_command("bench", "epoch", "--data", "mnist", "--batch", "64", "--steps", "3", "--methods",
+        done = self.run_command("bench", "epoch", "--data", "mnist", "--batch", "16", "--steps", "3", "--methods",
                                 "sgd,so,dbn,omdsm,qr+m,cayley-sgd", "--format", "json", "--device", "cpu")
         rows = {row["method"]: row for row in json.loads(done.stdout)}
         self.assertEqual(rows["sgd"]["ratio_to_sgd"], 1)
@@ -204,7 +204,7 @@ class Comparison(CommandTest):
         self.assertLess(rows["omdsm"]["defect"], 1e-4)
         self.assertIsNone(rows["so"]["defect"])
         self.assertEqual(rows["sgd"]["steps_per_epoch"], 20)
-        text = self.run_command("bench", "epoch", "--data", "mnist", "--batch", "64", "--steps", "1", "--methods",
+        text = self.run_command("bench", "epoch", "--data", "mnist", "--batch", "16", "--steps", "1", "--methods",
                                 "sgd").stdout
         self.assertIn("an epoch has 20", text)
 
