@@ -27,7 +27,7 @@ namespace {
 
 struct TrainingOptions {
   ComparisonOptions common;
-  runs::Config config;
+  record::Config config;
   std::vector<std::string> models{"small"};
   bench::TrainingPlan plan;
   bool noise = false;
@@ -69,7 +69,7 @@ void check_networks(const TrainingOptions& options) {
   }
 }
 
-std::string training_heading(const runs::Config& config, const at::Device& device,
+std::string training_heading(const record::Config& config, const at::Device& device,
                              const TrainingOptions& options, int64_t steps_per_epoch) {
   const auto how = device.is_cuda()
                        ? fmt::format("{}{}", to_string(train::choose_precision(config, device)),

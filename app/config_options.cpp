@@ -26,7 +26,7 @@ void ConfigOptions::add(CLI::App& command) {
   command_ = &command;
   command.add_option("--config", file_, "TOML file with any of these options; the command line overrides it")
       ->check(CLI::ExistingFile);
-  runs::Config::visit(given_, [&](const char* name, auto& value, const char* help) {
+  record::Config::visit(given_, [&](const char* name, auto& value, const char* help) {
     using Value = std::decay_t<decltype(value)>;
     const std::string flag = std::string("--") + name;
     if constexpr (std::is_same_v<Value, bool>) {
@@ -45,13 +45,14 @@ void ConfigOptions::add(CLI::App& command) {
   });
 }
 
-runs::Config ConfigOptions::resolved() const {
-  auto config = file_.empty() ? runs::Config{} : runs::config_from_toml(base::read_stream(file_), file_);
+record::Config ConfigOptions::resolved() const {
+  auto config = file_.empty() ? record::Config{} : record::config_from_toml(base::read_stream(file_), file_);
   // Both lists are the same, in the same order: take over what the command line named.
   std::vector<const void*> given;
-  runs::Config::visit(given_, [&](const char*, const auto& value, const char*) { given.push_back(&value); });
+  record::Config::visit(given_,
+                        [&](const char*, const auto& value, const char*) { given.push_back(&value); });
   size_t i = 0;
-  runs::Config::visit(config, [&](const char* name, auto& value, const char*) {
+  record::Config::visit(config, [&](const char* name, auto& value, const char*) {
     const auto* from = static_cast<const std::decay_t<decltype(value)>*>(given[i++]);
     if (command_->get_option(std::string("--") + name)->count() > 0) value = *from;
   });

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "runs/config.h"
+#include "record/config.h"
 
 namespace stiefel::app {
 
@@ -13,10 +13,10 @@ class ConfigOptions {
   void add(CLI::App& command);
 
   /// The config file's values, overridden by the command line's, resolved and checked.
-  runs::Config resolved() const;
+  record::Config resolved() const;
 
  private:
-  runs::Config given_;
+  record::Config given_;
   std::string file_;
   CLI::App* command_ = nullptr;
 };

@@ -39,7 +39,7 @@ void add_eval(CLI::App& app) {
       base::say(fmt::format("{} is not what {} was trained with: {}", run.config.data,
                             run.checkpoint.path.string(), fmt::join(changes, ", ")));
     }
-    runs::restore(run.checkpoint, trainer.model(), nullptr);
+    record::restore(run.checkpoint, trainer.model(), nullptr);
     const auto result = trainer.evaluate(train::Task::Part::kTest);
     fmt::print("{} after epoch {}: test loss {:.4f}, test error {:.2f} %\n",
                base::printable(run.checkpoint.path), run.checkpoint.state.epoch, result.loss, result.error);

@@ -8,8 +8,8 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "command.h"
+#include "record/safetensors.h"
 #include "run_model.h"
-#include "runs/safetensors.h"
 
 namespace stiefel::app {
 
@@ -65,10 +65,11 @@ void add_export(CLI::App& app) {
     const auto tensors = exported(*model);
     const auto path = options->out.empty() ? std::filesystem::path(options->run) / "model.safetensors"
                                            : std::filesystem::path(options->out);
-    const auto bytes = runs::to_safetensors(tensors, {{"model", run.config.model},
-                                                      {"data", run.config.data},
-                                                      {"optim", run.config.optim},
-                                                      {"epoch", std::to_string(run.checkpoint.state.epoch)}});
+    const auto bytes =
+        record::to_safetensors(tensors, {{"model", run.config.model},
+                                         {"data", run.config.data},
+                                         {"optim", run.config.optim},
+                                         {"epoch", std::to_string(run.checkpoint.state.epoch)}});
     base::write_file(path, bytes);
     fmt::print("{}: {} tensors, {:.1f} MiB\n", base::printable(path), tensors.size(),
                static_cast<double>(bytes.size()) / (1 << 20));

@@ -4,7 +4,7 @@
 #include "bench/threads.h"
 #include "bench/wait_policy.h"
 #include "command.h"
-#include "runs/system.h"
+#include "record/system.h"
 
 namespace stiefel::app {
 
@@ -16,9 +16,9 @@ void add_info(CLI::App& app) {
       const auto text = value.is_string() ? value.get<std::string>() : value.dump();
       fmt::print("{:12} {}\n", name, text.empty() ? "none" : text);
     };
-    line("commit", runs::commit());
-    const auto versions = runs::version_facts();
-    const auto hardware = runs::hardware_facts();
+    line("commit", record::commit());
+    const auto versions = record::version_facts();
+    const auto hardware = record::hardware_facts();
     for (const auto& [name, value] : versions.items()) line(name, value);
     for (const auto& [name, value] : hardware.items()) line(name, value);
     line("threads", at::get_num_threads());

@@ -7,7 +7,7 @@
 #include "base/printable.h"
 #include "base/standard_streams.h"
 #include "command.h"
-#include "runs/system.h"
+#include "record/system.h"
 #include "train/message.h"
 #include "usage_errors.h"
 
@@ -18,8 +18,8 @@ int main(int argc, char** argv) {
   CLI::App app("Training with orthonormal weights: Cayley SGD and Cayley ADAM on the Stiefel manifold.",
                "stiefel");
   app.set_version_flag("--version", std::string("stiefel ") +
-                                        stiefel::runs::version_facts()["stiefel"].get<std::string>() + " (" +
-                                        stiefel::runs::commit() + ")");
+                                        stiefel::record::version_facts()["stiefel"].get<std::string>() +
+                                        " (" + stiefel::record::commit() + ")");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   Context context;

@@ -7,7 +7,7 @@
 #include "base/printable.h"
 #include "base/standard_streams.h"
 #include "bench/threads.h"
-#include "runs/config.h"
+#include "record/config.h"
 #include "train/checkpoint_content.h"
 #include "train/network.h"
 #include "train/resolve_config.h"
@@ -21,14 +21,14 @@ void require_run(const std::filesystem::path& folder) {
       base::printable(folder)));
 }
 
-void require_same_config(const runs::Checkpoints::Loaded& checkpoint, const runs::Config& config,
+void require_same_config(const record::Checkpoints::Loaded& checkpoint, const record::Config& config,
                          const std::filesystem::path& folder) {
-  auto stored = runs::config_from_toml(checkpoint.config, checkpoint.path.string());
+  auto stored = record::config_from_toml(checkpoint.config, checkpoint.path.string());
   train::resolve(stored);
-  runs::copy_result_neutral_options(stored, config);
+  record::copy_result_neutral_options(stored, config);
   stored.epochs = config.epochs;
   stored.patience = config.patience;
-  const auto different = runs::differences(stored, config);
+  const auto different = record::differences(stored, config);
   if (different.empty()) return;
   throw std::runtime_error(fmt::format(
       "{} was written with another config; these differ from {}: {}; take back what was changed, or move the "
@@ -39,12 +39,12 @@ void require_same_config(const runs::Checkpoints::Loaded& checkpoint, const runs
 namespace {
 
 /// Throws where the checkpoint is not of the run in the folder.
-void require_own_checkpoint(const runs::Checkpoints::Loaded& checkpoint, const runs::Config& stored,
+void require_own_checkpoint(const record::Checkpoints::Loaded& checkpoint, const record::Config& stored,
                             const std::filesystem::path& folder) {
   const auto file = folder / "config.toml";
-  runs::Config here;
+  record::Config here;
   try {
-    here = runs::config_from_toml(base::read_file(file), file.string());
+    here = record::config_from_toml(base::read_file(file), file.string());
     train::resolve(here);
   } catch (const std::exception& error) {
     base::say(error.what());  // the checkpoint has its config with it
@@ -63,7 +63,7 @@ void require_own_checkpoint(const runs::Checkpoints::Loaded& checkpoint, const r
 OpenRun open_run(const std::filesystem::path& folder, bool last) {
   require_run(folder);
   std::string complaint;
-  const runs::Checkpoints checkpoints(folder);
+  const record::Checkpoints checkpoints(folder);
   auto loaded = last ? checkpoints.newest(complaint, train::check_network)
                      : checkpoints.best(complaint, train::check_network);
   if (!complaint.empty()) base::say(complaint);
@@ -72,7 +72,7 @@ OpenRun open_run(const std::filesystem::path& folder, bool last) {
         fmt::format("{} has no checkpoint that can be read, so its network is not there; `stiefel report` "
                     "shows what its metrics say",
                     base::printable(folder)));
-  auto config = runs::config_from_toml(loaded->config, loaded->path.string());
+  auto config = record::config_from_toml(loaded->config, loaded->path.string());
   train::resolve(config);
   require_own_checkpoint(*loaded, config, folder);
   return {config, std::move(*loaded)};
@@ -80,12 +80,12 @@ OpenRun open_run(const std::filesystem::path& folder, bool last) {
 
 std::shared_ptr<models::Network> build_network(const OpenRun& run) {
   auto model = train::make_network(run.config);
-  runs::restore(run.checkpoint, *model, nullptr);
+  record::restore(run.checkpoint, *model, nullptr);
   model->eval();
   return model;
 }
 
-void set_threads(int64_t chosen, const runs::Config& config) {
+void set_threads(int64_t chosen, const record::Config& config) {
   const auto most = bench::most_threads();
   if (chosen == 0 && config.threads > most) {
     base::say(fmt::format("the run's {} threads are more than this machine takes: {} are used",

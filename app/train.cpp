@@ -17,9 +17,9 @@
 #include "data/catalogue.h"
 #include "data/places.h"
 #include "number_options.h"
+#include "record/run_facts.h"
+#include "record/run_folder.h"
 #include "run_model.h"
-#include "runs/run_facts.h"
-#include "runs/run_folder.h"
 #include "train/checkpoint_content.h"
 #include "train/network.h"
 #include "train/resolve_config.h"
@@ -43,7 +43,7 @@ bool create_run_folder(const fs::path& folder) {
         fmt::format("{} holds a run already; choose another --out, or go on with: stiefel resume {}",
                     base::printable(folder), base::shell_word(folder)));
   }
-  if (fs::exists(folder) && !runs::is_unused(folder)) {
+  if (fs::exists(folder) && !record::is_unused(folder)) {
     throw std::runtime_error(fmt::format("{} is not empty; choose another --out", base::printable(folder)));
   }
   std::error_code error;
@@ -69,7 +69,7 @@ bool has_metrics(const fs::path& folder) {
   return fs::file_size(folder / "metrics.jsonl", none) > 0 && !none;
 }
 
-void print_summary(train::Trainer& trainer, const runs::Config& config, const fs::path& folder) {
+void print_summary(train::Trainer& trainer, const record::Config& config, const fs::path& folder) {
   int64_t values = 0;
   for (const auto& weight : trainer.split().manifold) values += weight.numel();
   fmt::print("{} on {} with {}: {} parameters, {} in {} orthonormal matrices; into {}\n", config.model,
@@ -130,13 +130,13 @@ void add_resume(CLI::App& app, const Context& context) {
     const fs::path folder = *run;
     require_run(folder);
     auto config =
-        runs::config_from_toml(base::read_file(folder / "config.toml"), (folder / "config.toml").string());
+        record::config_from_toml(base::read_file(folder / "config.toml"), (folder / "config.toml").string());
     train::resolve(config);
     const auto lock = lock_folder(folder);
-    const auto status = runs::status_of(folder);
+    const auto status = record::status_of(folder);
     const bool finished = status == "finished";
     std::string complaint;
-    const auto loaded = runs::Checkpoints(folder).newest(complaint, train::check_content);
+    const auto loaded = record::Checkpoints(folder).newest(complaint, train::check_content);
     if (!complaint.empty()) base::say(complaint);
     // A run that was killed may have recorded epochs before its first checkpoint. Any other has had one:
     // without it the record is all that is left, and is not overwritten.

@@ -19,7 +19,7 @@ void add_unitariness(CLI::App& app) {
       "unitariness",
       "how unitary a uRNN's matrix stays under s = 0 … 4 rounds and the closed form: the paper's Table 5");
   struct Options {
-    runs::Config config;
+    record::Config config;
     int64_t iterations = paper::kUnitarinessIterations;
     double lr = paper::kUnitarinessRestRate;
     double lr_manifold = paper::kUnitarinessRate;

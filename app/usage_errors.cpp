@@ -71,6 +71,20 @@ std::string nearest_name(const std::string& word, const std::vector<std::string>
   return best;
 }
 
+/// The parser's message. It leaves out the name of an option that the help does not list, which is put before
+/// it.
+std::string message_of(const CLI::App& command, const CLI::ParseError& error,
+                       const std::vector<std::string>& words) {
+  const std::string message = error.what();
+  if (message.rfind(": ", 0) != 0) return message;
+  for (const auto& word : words) {
+    const auto name = word.substr(0, word.find('='));
+    const auto* option = is_option(name) ? command.get_option_no_throw(name) : nullptr;
+    if (option && option->get_group().empty()) return name + message;
+  }
+  return message;
+}
+
 }  // namespace
 
 std::string explain_usage_error(const CLI::App& app, const CLI::ParseError& error,
@@ -95,7 +109,7 @@ std::string explain_usage_error(const CLI::App& app, const CLI::ParseError& erro
     return fmt::format("`{}` has no option {}{} {}", path, base::printable(name),
                        guess.empty() ? "" : fmt::format("; did you mean {}?", guess), where);
   }
-  return fmt::format("{} {}", base::printable(std::string(error.what())), where);
+  return fmt::format("{} {}", base::printable(message_of(*command, error, words)), where);
 }
 
 }  // namespace stiefel::app

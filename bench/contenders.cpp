@@ -10,7 +10,7 @@
 #include "dense_run.h"
 #include "optimizer_run.h"
 #include "parametrised_run.h"
-#include "runs/method_facts.h"
+#include "record/method_facts.h"
 #include "soft_run.h"
 #include "train/select_method.h"
 #include "whitening_run.h"
@@ -20,8 +20,8 @@ namespace stiefel::bench {
 namespace {
 
 using Begin = decltype(Contender::begin);
-using runs::MethodFacts;
-using runs::MethodFamily;
+using record::MethodFacts;
+using record::MethodFamily;
 
 Begin on_weights(std::unique_ptr<Run> (*begin)(const Workload&, const at::Device&)) {
   return [begin](const Subject& subject, const at::Device& device) { return begin(subject.weights, device); };
@@ -113,7 +113,7 @@ Contender contender_of(const MethodFacts& facts, Begin begin) {
   result.runs_in_bf16 =
       facts.family != MethodFamily::kParametrisation && facts.family != MethodFamily::kNormalisation;
   result.begin = std::move(begin);
-  result.begin_training = [facts](const runs::Config& base) {
+  result.begin_training = [facts](const record::Config& base) {
     auto config = base;
     train::select_method(config, facts.name);
     if (config.has_penalty()) config.penalty_weight = 1e-3;
@@ -130,7 +130,7 @@ Contender with_momentum(Contender bare, const MethodFacts& facts, Begin begin) {
   if (!facts.operations_with_momentum.empty()) bare.operations = facts.operations_with_momentum;
   bare.lacks = facts.lacks;
   bare.begin = std::move(begin);
-  bare.begin_training = [name = bare.name](const runs::Config& base) {
+  bare.begin_training = [name = bare.name](const record::Config& base) {
     auto config = base;
     train::select_method(config, name);
     config.step_precision = "auto";
@@ -141,13 +141,13 @@ Contender with_momentum(Contender bare, const MethodFacts& facts, Begin begin) {
 
 /// Cayley SGD with other options.
 Contender cayley_variant(const char* suffix, const char* title, const char* operations,
-                         void (*choose)(CayleySGDOptions&), void (*configure)(runs::Config&)) {
-  auto result = contender_of(*runs::find_method_facts("cayley-sgd"), cayley_sgd_with(choose));
+                         void (*choose)(CayleySGDOptions&), void (*configure)(record::Config&)) {
+  auto result = contender_of(*record::find_method_facts("cayley-sgd"), cayley_sgd_with(choose));
   result.name += suffix;
   result.title += title;
   result.operations = operations;
   result.by_default = false;
-  result.begin_training = [configure](const runs::Config& base) {
+  result.begin_training = [configure](const record::Config& base) {
     auto config = base;
     train::select_method(config, "cayley-sgd");
     configure(config);
@@ -184,7 +184,7 @@ std::vector<Contender> make_contenders() {
   std::vector<Contender> all;
   const auto steps = steps_by_name();
   const auto retractions = retractions_by_name();
-  for (const auto& facts : runs::method_facts()) {
+  for (const auto& facts : record::method_facts()) {
     if (const auto step = steps.find(facts.name); step != steps.end()) {
       all.push_back(contender_of(facts, step->second));
     } else if (facts.is_retraction()) {
@@ -198,14 +198,14 @@ std::vector<Contender> make_contenders() {
   }
   all.push_back(cayley_variant(
       "-s5", ", s = 5", "12np² + 18p³", [](CayleySGDOptions& options) { options.iterations(5); },
-      [](runs::Config& config) { config.iterations = 5; }));
+      [](record::Config& config) { config.iterations = 5; }));
   all.push_back(cayley_variant(
       "-exact", ", exact", "12np² + 6p³", [](CayleySGDOptions& options) { options.exact(true); },
-      [](runs::Config& config) { config.exact = true; }));
+      [](record::Config& config) { config.exact = true; }));
   all.push_back(cayley_variant(
       "-no-polish", ", without corrections", "min(8n²p + 4np², 14np² + 26p³)",
       [](CayleySGDOptions& options) { options.polish(false); },
-      [](runs::Config& config) { config.polish = false; }));
+      [](record::Config& config) { config.polish = false; }));
   all.push_back(dense_contender());
   all.push_back(plain_loop_contender());
   return all;

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "record/config.h"
 #include "run.h"
-#include "runs/config.h"
 #include "subject.h"
 #include "training_run.h"
 
-/// What the benchmarks compare: the methods of runs/method_facts.h under their names there, retractions also
-/// with momentum (qr+m), and some variants of our step.
+/// What the benchmarks compare: the methods of record/method_facts.h under their names there, retractions
+/// also with momentum (qr+m), and some variants of our step.
 namespace stiefel::bench {
 
 struct Contender {
@@ -30,7 +30,7 @@ struct Contender {
   std::function<std::unique_ptr<Run>(const Subject&, const at::Device&)> begin;
 
   /// For whole training steps, by a config that is not resolved; empty where there are none.
-  std::function<std::unique_ptr<TrainingRun>(const runs::Config&)> begin_training;
+  std::function<std::unique_ptr<TrainingRun>(const record::Config&)> begin_training;
 };
 
 const std::vector<Contender>& contenders();

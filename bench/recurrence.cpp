@@ -10,7 +10,7 @@
 
 #include "base/table.h"
 #include "models/recurrent_net.h"
-#include "runs/method_facts.h"
+#include "record/method_facts.h"
 #include "start.h"
 
 namespace stiefel::bench {
@@ -36,7 +36,7 @@ UnitaryStepper unitary_stepper(const char* method, int64_t n, const at::Device& 
                                const Options& options) {
   auto k = torch::empty({n, n}, at::TensorOptions(torch::kComplexFloat).device(device));
   init::haar_(k);
-  return {runs::method_title(method), k, std::make_unique<Optimizer>(std::vector<at::Tensor>{k}, options)};
+  return {record::method_title(method), k, std::make_unique<Optimizer>(std::vector<at::Tensor>{k}, options)};
 }
 
 std::vector<UnitaryStepper> unitary_steppers(int64_t n, const at::Device& device) {

@@ -12,7 +12,7 @@ namespace stiefel::bench {
 
 namespace {
 
-std::unique_ptr<TrainingRun> warmed_up(const Contender& contender, const runs::Config& base) {
+std::unique_ptr<TrainingRun> warmed_up(const Contender& contender, const record::Config& base) {
   auto run = contender.begin_training(base);
   run->time_steps(run->warm_up_steps());
   return run;
@@ -30,7 +30,7 @@ void report_training(const Contender& contender, const TrainingRun& run, Row& ro
 
 }  // namespace
 
-std::vector<Row> compare_training(const std::vector<Contender>& contenders, const runs::Config& base,
+std::vector<Row> compare_training(const std::vector<Contender>& contenders, const record::Config& base,
                                   const TrainingPlan& plan,
                                   const std::function<void(const std::string&)>& progress) {
   std::vector<Row> rows;

@@ -20,7 +20,7 @@ struct TrainingPlan {
 /// another random order, so that ratios are less affected by what else the machine does. On a GPU the steps
 /// are replays of the trainer's graph, where it has one. A method that fails has a row that says why, as in
 /// compare_steps.
-std::vector<Row> compare_training(const std::vector<Contender>& contenders, const runs::Config& base,
+std::vector<Row> compare_training(const std::vector<Contender>& contenders, const record::Config& base,
                                   const TrainingPlan& plan,
                                   const std::function<void(const std::string&)>& progress);
 

@@ -17,7 +17,7 @@ namespace {
 
 class TrainerRun : public TrainingRun {
  public:
-  explicit TrainerRun(const runs::Config& config) : trainer_(config, {}, {}) {}
+  explicit TrainerRun(const record::Config& config) : trainer_(config, {}, {}) {}
 
   std::vector<double> time_steps(int64_t count) override { return trainer_.time_steps(count); }
   int64_t warm_up_steps() const override { return trainer_.warm_up_steps(); }
@@ -31,7 +31,7 @@ class TrainerRun : public TrainingRun {
 
 class PlainLoopRun : public TrainingRun {
  public:
-  explicit PlainLoopRun(const runs::Config& config) : device_(train::choose_device(config.device)) {
+  explicit PlainLoopRun(const record::Config& config) : device_(train::choose_device(config.device)) {
     const auto& facts = data::facts_of(config.data);
     torch::manual_seed(static_cast<uint64_t>(config.seed));
     model_ = models::make_classifier(config.model, {facts.channels(), facts.classes, config.dropout});
@@ -75,12 +75,12 @@ class PlainLoopRun : public TrainingRun {
 
 }  // namespace
 
-std::unique_ptr<TrainingRun> trainer_run(runs::Config config) {
+std::unique_ptr<TrainingRun> trainer_run(record::Config config) {
   train::resolve(config);
   return std::make_unique<TrainerRun>(config);
 }
 
-std::unique_ptr<TrainingRun> plain_loop_run(runs::Config config) {
+std::unique_ptr<TrainingRun> plain_loop_run(record::Config config) {
   config.optim = "sgd";
   config.step_precision = "auto";
   train::resolve(config);

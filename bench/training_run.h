@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runs/config.h"
+#include "record/config.h"
 
 namespace stiefel::bench {
 
@@ -31,11 +31,11 @@ class TrainingRun {
 };
 
 /// The trainer's own steps. Resolves the config.
-std::unique_ptr<TrainingRun> trainer_run(runs::Config config);
+std::unique_ptr<TrainingRun> trainer_run(record::Config config);
 
 /// The shortest training loop that LibTorch allows, with torch::optim::SGD: the same network, batch size and
 /// memory layout on one fixed random batch, without augmentation, metrics or a CUDA graph. What the trainer
 /// adds is measured against it.
-std::unique_ptr<TrainingRun> plain_loop_run(runs::Config config);
+std::unique_ptr<TrainingRun> plain_loop_run(record::Config config);
 
 }  // namespace stiefel::bench

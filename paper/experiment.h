@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "paper/jobs/run_record.h"
-#include "runs/config.h"
+#include "record/config.h"
 #include "scale.h"
 #include "unitariness.h"
 
@@ -31,7 +31,7 @@ struct UnitarinessPart {
 /// What is run, at full scale and for any seed. The config is not resolved: what follows from its epochs must
 /// follow from a shorter run's as well. Cells with the same recipe share a run.
 struct Recipe {
-  runs::Config config;
+  record::Config config;
   std::optional<UnitarinessPart> unitariness;
 };
 
@@ -60,8 +60,8 @@ struct Cell {
 struct Measured {
   int64_t seed = 1;
   double value = 0;
-  nlohmann::json origin;                    ///< see provenance()
-  std::vector<runs::EpochMetrics> history;  ///< for the curves
+  nlohmann::json origin;                      ///< see provenance()
+  std::vector<record::EpochMetrics> history;  ///< for the curves
 };
 
 struct CellResult {

@@ -8,7 +8,7 @@
 
 namespace stiefel::paper {
 
-using History = std::vector<runs::EpochMetrics>;
+using History = std::vector<record::EpochMetrics>;
 
 /// The form that Figures 1 and 2 share: training loss of WRN-28-10, a panel (column) a data set and a curve
 /// (row) a method. Cells hold the last epoch's loss. The claim is borne out where `judge_panel` says so of

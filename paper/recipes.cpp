@@ -4,12 +4,12 @@
 
 #include <initializer_list>
 
-#include "runs/method_facts.h"
+#include "record/method_facts.h"
 #include "train/select_method.h"
 
 namespace stiefel::paper {
 
-using runs::PaperRole;
+using record::PaperRole;
 
 Recipe image_recipe(const std::string& method, const std::string& data, const std::string& model) {
   Recipe recipe;
@@ -43,7 +43,7 @@ namespace {
 std::vector<std::string> methods_with(std::initializer_list<PaperRole> roles) {
   std::vector<std::string> all;
   for (const auto role : roles) {
-    const auto names = runs::method_names(role);
+    const auto names = record::method_names(role);
     all.insert(all.end(), names.begin(), names.end());
   }
   return all;
@@ -61,7 +61,7 @@ const std::vector<std::string>& main_methods() {
   return four;
 }
 
-std::vector<std::string> rival_methods() { return runs::method_names(PaperRole::kRival); }
+std::vector<std::string> rival_methods() { return record::method_names(PaperRole::kRival); }
 
 Recipe pixel_recipe(const std::string& method, int64_t units) {
   Recipe recipe;

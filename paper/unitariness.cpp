@@ -52,7 +52,7 @@ double released_step_(at::Tensor& x, at::Tensor& m, const at::Tensor& g, double 
 /// The unitary matrix under one cell's method.
 class Mover {
  public:
-  Mover(const UnitarinessCell& cell, const at::Tensor& k, const runs::Config& config)
+  Mover(const UnitarinessCell& cell, const at::Tensor& k, const record::Config& config)
       : cell_(cell),
         k_(k),
         rate_(*config.lr_manifold),
@@ -132,7 +132,8 @@ std::vector<UnitarinessCell> unitariness_cells() {
   return cells;
 }
 
-void measure_unitariness(const runs::Config& config, int64_t iterations, std::vector<UnitarinessCell>& cells,
+void measure_unitariness(const record::Config& config, int64_t iterations,
+                         std::vector<UnitarinessCell>& cells,
                          const std::function<void(const std::string&)>& progress) {
   const auto device = train::choose_device(config.device);
   const auto task = train::make_task(config, device);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runs/config.h"
+#include "record/config.h"
 
 /// How unitary the hidden-to-hidden matrix stays under the iterative Cayley transform: the paper's Table 5.
 namespace stiefel::paper {
@@ -45,7 +45,8 @@ struct UnitarinessCell {
 /// Trains config's recurrent network with Cayley SGD for `iterations` steps once for each cell, from the same
 /// start and on the same batches, and fills in what the cells showed. K moves at config.lr_manifold with
 /// config.momentum, the rest by RMSprop at config.lr. `progress` is called with what is being done.
-void measure_unitariness(const runs::Config& config, int64_t iterations, std::vector<UnitarinessCell>& cells,
+void measure_unitariness(const record::Config& config, int64_t iterations,
+                         std::vector<UnitarinessCell>& cells,
                          const std::function<void(const std::string&)>& progress);
 
 /// s = 0 … 4 and the closed form, in each form of the iteration (the released start has no closed form; the

@@ -66,7 +66,7 @@ std::string chart_data(const Content& content) {
   Json runs = Json::array();
   for (size_t i = 0; i < content.runs.size(); ++i) {
     Json run = {{"name", content.labels[i]}, {"columns", Json::object()}};
-    for (const auto& metric : runs::metric_columns()) {
+    for (const auto& metric : record::metric_columns()) {
       Json column = Json::array();
       bool any = false;
       for (const auto& epoch : content.runs[i].epochs) {

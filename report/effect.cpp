@@ -5,20 +5,20 @@
 #include <map>
 #include <vector>
 
-#include "runs/method_facts.h"
+#include "record/method_facts.h"
 
 namespace stiefel::report {
 
 namespace {
 
-using runs::MethodFacts;
-using runs::MethodFamily;
+using record::MethodFacts;
+using record::MethodFamily;
 
 /// The settings of a run, as far as they decide which others have an effect. What its config does not state
 /// is
 /// "".
 struct Kind {
-  explicit Kind(const RunFolder& run) : run_(run), method_(runs::find_method_facts((*this)["optim"])) {}
+  explicit Kind(const RunFolder& run) : run_(run), method_(record::find_method_facts((*this)["optim"])) {}
 
   std::string operator[](const std::string& key) const {
     const auto found = std::find_if(run_.settings.begin(), run_.settings.end(),
@@ -60,7 +60,9 @@ bool cayley(const Kind& run) {
 }
 bool constrained(const Kind& run) { return run.optimizer_may(&MethodFacts::is_constrained); }
 bool retraction(const Kind& run) { return run.optimizer_may(&MethodFacts::is_retraction); }
-bool penalised(const Kind& run) { return run.may_be("penalty", runs::method_names(MethodFamily::kPenalty)); }
+bool penalised(const Kind& run) {
+  return run.may_be("penalty", record::method_names(MethodFamily::kPenalty));
+}
 bool on_gpu(const Kind& run) { return run.may_be_on_gpu(); }
 
 /// Settings that do something in some runs only. All others always do.

@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "base/printable.h"
-#include "runs/run_facts.h"
-#include "runs/run_folder.h"
+#include "record/run_facts.h"
+#include "record/run_folder.h"
 
 namespace stiefel::report {
 
@@ -28,7 +28,7 @@ double number(const Json& object, const char* key) {
 
 void show_facts(const Json& json, RunFolder& run) {
   run.name = text(json, "name");
-  for (const auto& commit : runs::commits_of(json))
+  for (const auto& commit : record::commits_of(json))
     run.commit += (run.commit.empty() ? "" : ", then ") + commit;
   run.version = text(json, "version");
   run.status = text(json, "status");
@@ -63,7 +63,7 @@ void show_facts(const Json& json, RunFolder& run) {
 }  // namespace
 
 RunFolder read_run_folder(const fs::path& folder) {
-  auto read = runs::read_run(folder);
+  auto read = record::read_run(folder);
   if (read.epochs.empty()) {
     throw std::runtime_error(
         base::printable(folder / "metrics.jsonl") +

@@ -6,21 +6,21 @@
 #include <utility>
 #include <vector>
 
-#include "runs/metrics.h"
+#include "record/metrics.h"
 
 namespace stiefel::report {
 
 /// What a file does not say. A loss that is not finite is written as null, so it reads as missing too.
-constexpr double kMissing = runs::EpochMetrics::kMissing;
+constexpr double kMissing = record::EpochMetrics::kMissing;
 
 /// One line of metrics.jsonl.
-using Epoch = runs::EpochMetrics;
-using runs::metric;
-using runs::Metric;
+using Epoch = record::EpochMetrics;
+using record::metric;
+using record::Metric;
 
 using Pair = std::pair<std::string, std::string>;
 
-/// A run as the page shows it: what runs::read_run found in its folder, as text and numbers. Text that is
+/// A run as the page shows it: what record::read_run found in its folder, as text and numbers. Text that is
 /// missing is empty, a missing number is kMissing.
 struct RunFolder {
   std::filesystem::path folder;

@@ -33,7 +33,7 @@ Summary summarize(const RunFolder& run) {
   const Epoch& last = run.epochs.back();
   summary.epochs = static_cast<double>(last.epoch);
   summary.validation_decides = !present(run, metric<&Epoch::validation_error>).empty();
-  if (const auto& best = runs::best_epoch(run.epochs); std::isfinite(best.deciding_error())) {
+  if (const auto& best = record::best_epoch(run.epochs); std::isfinite(best.deciding_error())) {
     summary.best_test_error = best.test_error;
     summary.best_epoch = static_cast<double>(best.epoch);
   }

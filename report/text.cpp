@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "runs/method_facts.h"
+#include "record/method_facts.h"
 
 namespace stiefel::report {
 
@@ -15,7 +15,7 @@ std::string display_name(const std::string& name) {
       {"cifar100", "CIFAR-100"},
   };
   const auto found = names.find(name);
-  return found == names.end() ? runs::method_title(name) : found->second;
+  return found == names.end() ? record::method_title(name) : found->second;
 }
 
 }  // namespace stiefel::report

@@ -14,9 +14,9 @@ namespace stiefel::train {
 
 namespace {
 
-Config checkpoint_config(const runs::Checkpoints::Loaded& loaded) {
+Config checkpoint_config(const record::Checkpoints::Loaded& loaded) {
   try {
-    auto config = runs::config_from_toml(loaded.config, "its config");
+    auto config = record::config_from_toml(loaded.config, "its config");
     resolve(config);
     return config;
   } catch (const std::invalid_argument& error) {
@@ -26,7 +26,7 @@ Config checkpoint_config(const runs::Checkpoints::Loaded& loaded) {
 }
 
 template <class Restore>
-void try_restore(const runs::Checkpoints::Loaded& loaded, Restore&& restore_content) {
+void try_restore(const record::Checkpoints::Loaded& loaded, Restore&& restore_content) {
   try {
     restore_content();
   } catch (const std::exception& error) {
@@ -38,20 +38,20 @@ void try_restore(const runs::Checkpoints::Loaded& loaded, Restore&& restore_cont
 
 }  // namespace
 
-void check_content(const runs::Checkpoints::Loaded& loaded) {
+void check_content(const record::Checkpoints::Loaded& loaded) {
   const auto config = checkpoint_config(loaded);
   try_restore(loaded, [&] {
     const auto model = make_network(config);
-    runs::restore(loaded, *model,
-                  nullptr);  // first, because optimisers inspect the weights that they are given
+    record::restore(loaded, *model,
+                    nullptr);  // first, because optimisers inspect the weights that they are given
     auto optimisers = find_method(config.optim).make(split_for(*model, config), config);
-    runs::restore(loaded, *model, &optimisers);
+    record::restore(loaded, *model, &optimisers);
   });
 }
 
-void check_network(const runs::Checkpoints::Loaded& loaded) {
+void check_network(const record::Checkpoints::Loaded& loaded) {
   const auto config = checkpoint_config(loaded);
-  try_restore(loaded, [&] { runs::restore(loaded, *make_network(config), nullptr); });
+  try_restore(loaded, [&] { record::restore(loaded, *make_network(config), nullptr); });
 }
 
 }  // namespace stiefel::train

@@ -37,7 +37,7 @@ void Display::clear() { line_.clear(); }
 
 void Display::note(const std::string& text) { line_.print(text); }
 
-void Display::finish_epoch(const runs::EpochMetrics& m) {
+void Display::finish_epoch(const record::EpochMetrics& m) {
   defect_ = m.defect_max;
   const auto left = m.seconds / static_cast<double>(m.epoch) * static_cast<double>(epochs_ - m.epoch);
   std::vector<std::string> cells{fmt::format("{}/{}", m.epoch, epochs_),

@@ -7,7 +7,7 @@
 
 #include "base/table.h"
 #include "base/terminal_line.h"
-#include "runs/metrics.h"
+#include "record/metrics.h"
 
 namespace stiefel::train {
 
@@ -28,7 +28,7 @@ class Display {
   /// The bar: the current epoch, its mean loss and error in per cent so far, and the time left of the run.
   void update(int64_t epoch, int64_t step, double loss, double error, double images_per_second,
               double seconds_left);
-  void finish_epoch(const runs::EpochMetrics& metrics);
+  void finish_epoch(const record::EpochMetrics& metrics);
 
   /// Writes a line between the others.
   void note(const std::string& text);

@@ -145,7 +145,7 @@ const std::vector<Method>& methods() {
   static const std::vector<Method> all = [] {
     std::vector<Method> result;
     const auto known = makers();
-    for (const auto& facts : runs::method_facts()) {
+    for (const auto& facts : record::method_facts()) {
       if (facts.is_optimizer()) result.push_back({facts, known.at(facts.name)});
     }
     return result;
@@ -154,7 +154,7 @@ const std::vector<Method>& methods() {
 }
 
 const Method& find_method(const std::string& name) {
-  const auto& facts = runs::optimizer_facts(name);
+  const auto& facts = record::optimizer_facts(name);
   return *std::find_if(methods().begin(), methods().end(),
                        [&](const Method& method) { return &method.facts == &facts; });
 }

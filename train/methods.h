@@ -8,18 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "runs/checkpoint.h"
-#include "runs/method_facts.h"
+#include "record/checkpoint.h"
+#include "record/method_facts.h"
 #include "train/resolve_config.h"
 
 namespace stiefel::train {
 
-using runs::Optimisers;
+using record::Optimisers;
 
-/// A way to train, selectable by `--optim`. To add one, give it a row in the table of runs/method_facts.cpp
+/// A way to train, selectable by `--optim`. To add one, give it a row in the table of record/method_facts.cpp
 /// and in methods() the function that makes its optimisers.
 struct Method {
-  const runs::MethodFacts& facts;
+  const record::MethodFacts& facts;
   std::function<Optimisers(const ParameterSplit&, const Config&)> make;
 };
 

@@ -11,7 +11,7 @@
 #include "data/catalogue.h"
 #include "models/recurrent_net.h"
 #include "penalty_schedule.h"
-#include "runs/method_facts.h"
+#include "record/method_facts.h"
 #include "train/tasks/task.h"
 
 namespace stiefel::train {
@@ -42,15 +42,15 @@ void check_one_of(const std::string& value, const std::vector<std::string>& allo
 }
 
 /// A choice of none, or of the methods of a family.
-void check_method(const std::string& value, const std::string& none, runs::MethodFamily family,
+void check_method(const std::string& value, const std::string& none, record::MethodFamily family,
                   const std::string& name) {
-  auto allowed = runs::method_names(family);
+  auto allowed = record::method_names(family);
   allowed.insert(allowed.begin(), none);
   check_one_of(value, allowed, name);
 }
 
 /// The task, its network and what trains it.
-void resolve_task(Config& config, const runs::MethodFacts& method) {
+void resolve_task(Config& config, const record::MethodFacts& method) {
   check_one_of(config.task, task_names(), "task");
   const bool sequence = is_sequence_task(config.task);
   if (config.model == "auto") config.model = sequence ? "urnn-116" : "small";
@@ -94,10 +94,10 @@ void resolve_task(Config& config, const runs::MethodFacts& method) {
 }
 
 /// The soft constraints and the parametrisations, which go with Euclidean optimisers only.
-void resolve_constraints(const Config& config, const runs::MethodFacts& method) {
-  check_method(config.penalty, "none", runs::MethodFamily::kPenalty, "penalty");
-  check_method(config.weights, "plain", runs::MethodFamily::kParametrisation, "weights");
-  check_method(config.normalisation, "batch", runs::MethodFamily::kNormalisation, "normalisation");
+void resolve_constraints(const Config& config, const record::MethodFacts& method) {
+  check_method(config.penalty, "none", record::MethodFamily::kPenalty, "penalty");
+  check_method(config.weights, "plain", record::MethodFamily::kParametrisation, "weights");
+  check_method(config.normalisation, "batch", record::MethodFamily::kNormalisation, "normalisation");
   check_within(config.srip_rounds, 1, 1000, "srip-rounds");
   check_within(config.group_size, 0, 1000000, "group-size");
   const auto refuse = [](const std::string& what, const std::string& why) {
@@ -129,7 +129,7 @@ void resolve_constraints(const Config& config, const runs::MethodFacts& method) 
 
 /// What runs where and in which numbers. `device` and `precision` stay auto: what they mean is decided where
 /// a run starts or goes on, so that a run can go on on another machine.
-void resolve_device(Config& config, const runs::MethodFacts& method) {
+void resolve_device(Config& config, const record::MethodFacts& method) {
   check_one_of(config.device, {"auto", "cpu", "cuda"}, "device");
   check_one_of(config.precision, {"auto", "fp32", "tf32", "bf16"}, "precision");
   check_one_of(config.step_precision, {"auto", "full", "mixed"}, "step-precision");
@@ -148,7 +148,7 @@ void resolve_device(Config& config, const runs::MethodFacts& method) {
       refuse(fmt::format("in which --normalisation {} cannot be computed; use tf32 or fp32",
                          config.normalisation));
   }
-  const bool cayley = method.family == runs::MethodFamily::kCayley;
+  const bool cayley = method.family == record::MethodFamily::kCayley;
   if (config.step_precision == "mixed" && !cayley) {
     throw std::invalid_argument(fmt::format(
         "--step-precision mixed has no meaning with --optim {}; it is cayley-sgd's and cayley-adam's",
@@ -162,7 +162,7 @@ void resolve_device(Config& config, const runs::MethodFacts& method) {
 }
 
 /// Learning rates, momentum and weight decay.
-void resolve_rates(Config& config, const runs::MethodFacts& method) {
+void resolve_rates(Config& config, const record::MethodFacts& method) {
   const bool sequence = is_sequence_task(config.task);
   if (!config.lr) config.lr = sequence ? method.sequence_lr : method.lr;
   check_within(*config.lr, kNotNegative, "lr");
@@ -202,7 +202,7 @@ void resolve_schedule(Config& config) {
 
 void resolve(Config& config) {
   data::facts_of(config.data);
-  const runs::MethodFacts& method = runs::optimizer_facts(config.optim);
+  const record::MethodFacts& method = record::optimizer_facts(config.optim);
   resolve_task(config, method);
   check_within(config.epochs, 1, 1000000, "epochs");
   check_within(config.batch, 1, 1000000, "batch");

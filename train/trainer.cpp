@@ -24,11 +24,11 @@
 #include "half_weights.h"
 #include "network.h"
 #include "orthonormality.h"
-#include "runs/checkpoint_interval.h"
-#include "runs/new_run_facts.h"
-#include "runs/run_facts.h"
-#include "runs/system.h"
-#include "runs/tensorboard.h"
+#include "record/checkpoint_interval.h"
+#include "record/new_run_facts.h"
+#include "record/run_facts.h"
+#include "record/system.h"
+#include "record/tensorboard.h"
 
 namespace stiefel::train {
 
@@ -62,7 +62,7 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       checkpoints_(folder_),
       tally_(device_),
       graph_(device_, config.graph != "off"),
-      started_(runs::timestamp()) {
+      started_(record::timestamp()) {
   state_.data = task_->fingerprint();
   // Shapes never change, so that trying the algorithms of a convolution pays.
   if (device_.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);
@@ -78,20 +78,20 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
   }
 }
 
-std::vector<std::string> Trainer::changes_of_data(const runs::Checkpoints::Loaded& checkpoint) const {
+std::vector<std::string> Trainer::changes_of_data(const record::Checkpoints::Loaded& checkpoint) const {
   const auto& before = checkpoint.state.data;
   const auto now = task_->fingerprint();
   return before && now ? data::changes(*before, *now) : std::vector<std::string>();
 }
 
-void Trainer::resume(const runs::Checkpoints::Loaded& loaded) {
+void Trainer::resume(const record::Checkpoints::Loaded& loaded) {
   if (const auto changes = changes_of_data(loaded); !changes.empty()) {
     throw std::runtime_error(fmt::format(
         "{} has changed since {} was written: {}; restore it, or name its folder as data-dir in {}",
         config_.data, loaded.path.string(), fmt::join(changes, ", "), (folder_ / "config.toml").string()));
   }
-  runs::restore(loaded, *model_, &optimisers_);
-  earlier_ = runs::parts_so_far(folder_);
+  record::restore(loaded, *model_, &optimisers_);
+  earlier_ = record::parts_so_far(folder_);
   graph_.forget();
   state_ = loaded.state;
   state_.data = task_->fingerprint();
@@ -205,10 +205,10 @@ std::vector<double> Trainer::measure_defects() const {
   return defects;
 }
 
-runs::EpochMetrics Trainer::finish_epoch() {
+record::EpochMetrics Trainer::finish_epoch() {
   const auto steps = static_cast<double>(steps_per_epoch());
   const auto images = steps * static_cast<double>(config_.batch);
-  runs::EpochMetrics m;
+  record::EpochMetrics m;
   m.epoch = ++state_.epoch;
   m.step = state_.total_steps;
   m.train_loss = state_.loss_sum / steps;
@@ -242,13 +242,13 @@ runs::EpochMetrics Trainer::finish_epoch() {
 }
 
 void Trainer::checkpoint(bool best) {
-  checkpoints_.save(*model_, optimisers_, state_, runs::to_toml(config_), best);
+  checkpoints_.save(*model_, optimisers_, state_, record::to_toml(config_), best);
 }
 
 void Trainer::write_record(const std::string& status) const {
   int64_t on_manifold = 0;
   for (const auto& weight : split_.manifold) on_manifold += weight.numel();
-  auto facts = runs::new_run_facts(folder_, command_, started_, config_, device_);
+  auto facts = record::new_run_facts(folder_, command_, started_, config_, device_);
   facts.update({{"status", status},
                 {"seconds", state_.seconds + state_.epoch_seconds},
                 {"parameters", models::parameter_count(*model_)},
@@ -257,21 +257,21 @@ void Trainer::write_record(const std::string& status) const {
                 {"precision", to_string(precision_)},
                 {"graph", graph_.captured()}});
   if (!earlier_.empty()) facts["earlier"] = earlier_;
-  runs::write_run_facts(folder_, facts);
+  record::write_run_facts(folder_, facts);
 }
 
 Outcome Trainer::run() {
   const base::InterruptGuard interrupts;
-  base::write_file(folder_ / "config.toml", runs::to_toml(config_));
+  base::write_file(folder_ / "config.toml", record::to_toml(config_));
   write_record("running");
-  runs::write_metrics(folder_, state_.history);
+  record::write_metrics(folder_, state_.history);
   const auto defects = measure_defects();
   Display display(config_.epochs, steps_per_epoch(), !defects.empty());
   display.begin(defects.empty() ? std::nullopt
                                 : std::optional<double>(*std::max_element(defects.begin(), defects.end())));
   const auto started = static_cast<double>(std::time(nullptr)) - state_.seconds;
   const base::Stopwatch stopwatch;
-  runs::CheckpointInterval interval(config_.checkpoint_every, 0);
+  record::CheckpointInterval interval(config_.checkpoint_every, 0);
   while (state_.epoch < config_.epochs && !state_.has_stalled(config_.patience)) {
     train_epoch(display);
     if (const int signal = base::InterruptGuard::signal(); signal != 0) {
@@ -292,8 +292,8 @@ Outcome Trainer::run() {
       state_.best = error;
       state_.best_epoch = state_.epoch;
     }
-    runs::write_metrics(folder_, state_.history);
-    if (config_.tensorboard) runs::write_tensorboard(folder_, state_.history, started);
+    record::write_metrics(folder_, state_.history);
+    if (config_.tensorboard) record::write_tensorboard(folder_, state_.history, started);
     if (due || best || state_.has_stalled(config_.patience)) {
       const double now = stopwatch.seconds();
       checkpoint(best);

@@ -14,7 +14,7 @@
 #include "models/network.h"
 #include "penalty_term.h"
 #include "precision.h"
-#include "runs/checkpoint.h"
+#include "record/checkpoint.h"
 #include "step_graph.h"
 #include "tally.h"
 #include "train/resolve_config.h"
@@ -38,7 +38,7 @@ class Trainer {
 
   /// Goes on from a checkpoint of this config. Throws std::runtime_error naming what has changed where the
   /// data is not what the checkpoint was trained on.
-  void resume(const runs::Checkpoints::Loaded& loaded);
+  void resume(const record::Checkpoints::Loaded& loaded);
 
   /// Trains until the last epoch or a signal, writing metrics and checkpoints.
   Outcome run();
@@ -65,14 +65,14 @@ class Trainer {
 
   /// What of the data is not as it was when the checkpoint was written; empty where nothing is, and where one
   /// of them does not say.
-  std::vector<std::string> changes_of_data(const runs::Checkpoints::Loaded& checkpoint) const;
+  std::vector<std::string> changes_of_data(const record::Checkpoints::Loaded& checkpoint) const;
 
  private:
   void train_epoch(class Display& display);
   void one_step(int64_t step);
   void prepare_step(int64_t step);
   void step_on_device();
-  runs::EpochMetrics finish_epoch();
+  record::EpochMetrics finish_epoch();
   void checkpoint(bool best);
   void write_record(const std::string& status) const;
 
@@ -87,8 +87,8 @@ class Trainer {
   std::optional<PenaltyTerm> penalty_;
   Optimisers optimisers_;
   LearningRates rates_;
-  runs::RunState state_;
-  runs::Checkpoints checkpoints_;
+  record::RunState state_;
+  record::Checkpoints checkpoints_;
   Tally tally_;
   StepGraph graph_;
   std::string started_;

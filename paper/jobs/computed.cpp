@@ -2,18 +2,18 @@
 
 #include <fmt/format.h>
 
-#include "runs/system.h"
+#include "record/system.h"
 
 namespace stiefel::paper {
 
-ComputedOrigin::ComputedOrigin() : started_(runs::timestamp()) {}
+ComputedOrigin::ComputedOrigin() : started_(record::timestamp()) {}
 
 nlohmann::json ComputedOrigin::describe(int64_t seed, int64_t seeds) const {
-  return {{"commit", runs::commit()},
-          {"hardware", runs::hardware_facts()},
+  return {{"commit", record::commit()},
+          {"hardware", record::hardware_facts()},
           {"device", "cpu"},
           {"precision", "fp64"},
-          {"libtorch", runs::version_facts()["libtorch"]},
+          {"libtorch", record::version_facts()["libtorch"]},
           {"seed", seed},
           {"seeds", seeds},
           {"seconds", stopwatch_.seconds()},

@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kFewImages = 32;
 
 /// The seconds that an item takes, forward and backward.
-double seconds_per_item(const runs::Config& config) {
+double seconds_per_item(const record::Config& config) {
   const auto device = train::choose_device(config.device);
   const auto precision = train::choose_precision(config, device);
   const bool sequence = train::is_sequence_task(config.task);
@@ -53,7 +53,7 @@ double seconds_per_item(const runs::Config& config) {
 }
 
 /// Items that are trained and that are looked at in an epoch.
-std::pair<double, double> items_per_epoch(const runs::Config& config, Scale scale) {
+std::pair<double, double> items_per_epoch(const record::Config& config, Scale scale) {
   double trained = kSmokeTrain;
   double tested = kSmokeTest;
   if (scale != Scale::kSmoke) {

@@ -16,7 +16,7 @@ namespace {
 
 /// How long a step takes beside others, for the order alone: milliseconds on one H200 with SGD
 /// (docs/performance.md), and large for what is not listed.
-double relative_cost(const runs::Config& config) {
+double relative_cost(const record::Config& config) {
   const std::pair<const char*, double> known[] = {
       {"small", 0.5},    {"urnn-16", 1},    {"vgg-13", 2},       {"vgg-16", 2.5},  {"vgg-19", 3.1},
       {"wrn-16-4", 3.4}, {"wrn-52-1", 6.1}, {"wrn-28-10", 26.3}, {"urnn-116", 67}, {"urnn-512", 83}};

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "runs/damaged_run.h"
+#include "record/damaged_run.h"
 #include "train/resolve_config.h"
 
 namespace stiefel::paper {
@@ -24,7 +24,7 @@ void check_types(const json& facts, const fs::path& file) {
   for (const auto& [name, is_right, type] : expected) {
     const auto found = facts.find(name);
     if (found != facts.end() && !((*found).*is_right)())
-      throw runs::DamagedRun(file, fmt::format("{} is {}, not {}", name, found->dump(), type));
+      throw record::DamagedRun(file, fmt::format("{} is {}, not {}", name, found->dump(), type));
   }
 }
 
@@ -33,8 +33,8 @@ void check_epochs(const RunRecord& run) {
   if (!run.finished() || run.facts.contains("unitariness")) return;
   const auto last = run.epochs.empty() ? 0 : run.epochs.back().epoch;
   if (last >= run.config.epochs) return;
-  if (last > 0 && runs::has_stalled(last, run.best_epoch().epoch, run.config.patience)) return;
-  throw runs::DamagedRun(
+  if (last > 0 && record::has_stalled(last, run.best_epoch().epoch, run.config.patience)) return;
+  throw record::DamagedRun(
       run.folder / "metrics.jsonl",
       fmt::format("ends at epoch {} of {}, but run.json says finished", last, run.config.epochs));
 }
@@ -46,8 +46,8 @@ bool RunRecord::finished() const { return facts.value("status", std::string()) =
 std::optional<RunRecord> read_run_record(const fs::path& folder) {
   const auto config = folder / "config.toml";
   if (!fs::exists(config) || !fs::exists(folder / "run.json")) return std::nullopt;
-  RunRecord record{runs::read_run(folder), {}};
-  record.config = runs::config_from_entries(record.settings, config.string());
+  RunRecord record{record::read_run(folder), {}};
+  record.config = record::config_from_entries(record.settings, config.string());
   train::resolve(record.config);
   check_types(record.facts, folder / "run.json");
   check_epochs(record);

@@ -5,19 +5,19 @@
 #include <optional>
 #include <string>
 
-#include "runs/config.h"
-#include "runs/run_folder.h"
+#include "record/config.h"
+#include "record/run_folder.h"
 
 namespace stiefel::paper {
 
 /// A run's folder whose config this version reads, and whose facts have the types that they are used as. A
 /// measurement (of unitariness) has no epochs; its results are in run.json.
-struct RunRecord : runs::RunFolder {
-  runs::Config config;
+struct RunRecord : record::RunFolder {
+  record::Config config;
 
   bool finished() const;
   /// The first with the least deciding error; there must be epochs.
-  const runs::EpochMetrics& best_epoch() const { return runs::best_epoch(epochs); }
+  const record::EpochMetrics& best_epoch() const { return record::best_epoch(epochs); }
   std::string device() const { return facts.value("device", std::string()); }
 };
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "data/places.h"
-#include "runs/config.h"
+#include "record/config.h"
 #include "train/resolve_config.h"
 #include "train/tasks/task.h"
 
@@ -35,7 +35,7 @@ std::string shorten_schedule(const std::string& schedule) {
 }
 
 /// The recipe's data set where it is present, else one that is and that its network can read.
-std::string stand_in_data(const runs::Config& config, const std::string& data_dir) {
+std::string stand_in_data(const record::Config& config, const std::string& data_dir) {
   const bool grey = train::is_sequence_task(config.task);
   const auto is_complete = [](const data::Found& place) { return place.complete(); };
   const auto present = [&](const data::SetFacts& facts) {
@@ -106,14 +106,14 @@ RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const RunEnvir
   return spec;
 }
 
-std::vector<std::string> differences_that_matter(const runs::Config& a, const runs::Config& b) {
+std::vector<std::string> differences_that_matter(const record::Config& a, const record::Config& b) {
   auto other = b;
-  runs::copy_result_neutral_options(other, a);
+  record::copy_result_neutral_options(other, a);
   other.device = a.device;
   other.precision = a.precision;
   other.step_precision = a.step_precision;
   other.channels_last = a.channels_last;
-  return runs::differences(a, other);
+  return record::differences(a, other);
 }
 
 }  // namespace stiefel::paper

@@ -20,7 +20,7 @@ struct RunEnvironment {
 /// One run: a recipe at a scale, with a seed, resolved. Its name is its folder's.
 struct RunSpec {
   std::string name;
-  runs::Config config;
+  record::Config config;
   std::optional<UnitarinessPart> unitariness;
 };
 
@@ -29,7 +29,7 @@ RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const RunEnvir
 
 /// The options in which a run's config differs from another's in a way that matters. The device, the
 /// precision, the threads, the folder of the data and what is written how often do not.
-std::vector<std::string> differences_that_matter(const runs::Config& a, const runs::Config& b);
+std::vector<std::string> differences_that_matter(const record::Config& a, const record::Config& b);
 
 /// What a measurement is, for run.json and for telling two apart.
 nlohmann::json describe(const UnitarinessPart& part);

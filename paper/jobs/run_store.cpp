@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "base/printable.h"
-#include "runs/checkpoint.h"
+#include "record/checkpoint.h"
 
 namespace stiefel::paper {
 
@@ -46,7 +46,7 @@ const RunRecord* RunStore::find(const RunSpec& spec) const {
   for (const auto& record : records_) {
     // Without a checkpoint there is nothing to go on from, and a copy's few lines are not ours to overwrite.
     const bool own = record.folder.filename() == spec.name;
-    if (!record.finished() && !own && !runs::Checkpoints(record.folder).any()) continue;
+    if (!record.finished() && !own && !record::Checkpoints(record.folder).any()) continue;
     if (matches(record, spec) && (!best || rank(record) > rank(*best))) best = &record;
   }
   return best;

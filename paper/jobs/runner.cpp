@@ -15,11 +15,11 @@
 #include "base/stopwatch.h"
 #include "data/catalogue.h"
 #include "data/places.h"
-#include "runs/checkpoint.h"
-#include "runs/new_run_facts.h"
-#include "runs/run_facts.h"
-#include "runs/run_folder.h"
-#include "runs/system.h"
+#include "record/checkpoint.h"
+#include "record/new_run_facts.h"
+#include "record/run_facts.h"
+#include "record/run_folder.h"
+#include "record/system.h"
 #include "smoke_data.h"
 #include "train/checkpoint_content.h"
 #include "train/device.h"
@@ -70,11 +70,11 @@ void look_around(std::vector<Job>& jobs) {
 
 /// A folder of that name must be new, or of this very run.
 void check_folder(const Job& job) {
-  if (job.state == Job::State::kInterrupted || runs::is_unused(job.folder)) return;
+  if (job.state == Job::State::kInterrupted || record::is_unused(job.folder)) return;
   const auto config = job.folder / "config.toml";
   std::vector<std::string> different{"not a run of this experiment"};
   if (fs::exists(config)) {
-    auto there = runs::config_from_toml(base::read_file(config), config.string());
+    auto there = record::config_from_toml(base::read_file(config), config.string());
     train::resolve(there);
     different = differences_that_matter(there, job.spec.config);
     if (different.empty()) return;  // it was stopped before its first word in run.json
@@ -83,13 +83,13 @@ void check_folder(const Job& job) {
                                        base::printable(job.folder), fmt::join(different, ", ")));
 }
 
-int train_one(const Job& job, const runs::Config& config, const std::vector<std::string>& command,
+int train_one(const Job& job, const record::Config& config, const std::vector<std::string>& command,
               const std::function<void(const std::string&)>& say) {
   std::string complaint;
-  const auto loaded = runs::Checkpoints(job.folder).newest(complaint, train::check_content);
+  const auto loaded = record::Checkpoints(job.folder).newest(complaint, train::check_content);
   if (!complaint.empty()) say(complaint);
   if (loaded) {
-    auto stored = runs::config_from_toml(loaded->config, loaded->path.string());
+    auto stored = record::config_from_toml(loaded->config, loaded->path.string());
     const auto different = differences_that_matter(stored, config);
     if (!different.empty()) {
       throw std::runtime_error(fmt::format("{} was written with another config ({}); move {} away",
@@ -107,14 +107,14 @@ int train_one(const Job& job, const runs::Config& config, const std::vector<std:
   return trainer.run().signal;
 }
 
-int measure_one(const Job& job, const runs::Config& config, const std::vector<std::string>& command) {
+int measure_one(const Job& job, const record::Config& config, const std::vector<std::string>& command) {
   const auto& part = *job.spec.unitariness;
   UnitarinessCell cell;
   cell.form = part.form;
   cell.rounds = part.rounds;
   cell.closed = part.closed;
   std::vector<UnitarinessCell> cells{cell};
-  const auto started = runs::timestamp();
+  const auto started = record::timestamp();
   try {
     measure_unitariness(config, part.iterations, cells, [](const std::string&) {
       if (const int signal = base::InterruptGuard::signal(); signal != 0) throw Stopped{signal};
@@ -131,16 +131,16 @@ int measure_one(const Job& job, const runs::Config& config, const std::vector<st
   found["turn"] = finite(cells[0].turn);
   found["loss"] = finite(cells[0].loss);
   const auto device = train::choose_device(config.device);
-  auto facts = runs::new_run_facts(job.folder, command, started, config, device);
+  auto facts = record::new_run_facts(job.folder, command, started, config, device);
   facts.update(
       {{"status", "finished"}, {"seconds", cells[0].seconds}, {"precision", "fp32"}, {"unitariness", found}});
-  base::write_file(job.folder / "config.toml", runs::to_toml(config));
-  runs::write_run_facts(job.folder, facts);
+  base::write_file(job.folder / "config.toml", record::to_toml(config));
+  record::write_run_facts(job.folder, facts);
   return 0;
 }
 
 /// The config as it is run here: what a device and a scale ask for.
-runs::Config config_here(const Job& job, const fs::path& out, Scale scale) {
+record::Config config_here(const Job& job, const fs::path& out, Scale scale) {
   auto config = job.spec.config;
   if (scale == Scale::kSmoke && config.needs_data()) {
     const auto little = out / to_string(scale) / "data";

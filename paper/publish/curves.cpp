@@ -18,7 +18,7 @@ constexpr base::Box kLoss{70, 76, 420, 350};
 constexpr base::Box kError{500, 76, 840, 350};
 constexpr double kCharacter = 7;  // of text, generously
 
-Plot plot_of(const Results& results, const std::string& column, double runs::EpochMetrics::*value,
+Plot plot_of(const Results& results, const std::string& column, double record::EpochMetrics::*value,
              const std::string& title) {
   Plot plot{"epoch", title, {}};
   for (const auto& result : results.cells) {
@@ -36,8 +36,8 @@ Plot plot_of(const Results& results, const std::string& column, double runs::Epo
 }  // namespace
 
 std::string draw_curves(const Results& results, const std::string& column, const std::string& data) {
-  const auto loss = plot_of(results, column, &runs::EpochMetrics::train_loss, "training loss");
-  const auto error = plot_of(results, column, &runs::EpochMetrics::test_error, "test error, %");
+  const auto loss = plot_of(results, column, &record::EpochMetrics::train_loss, "training loss");
+  const auto error = plot_of(results, column, &record::EpochMetrics::test_error, "test error, %");
   const auto drawn = [](const Curve& curve) {
     return std::any_of(curve.points.begin(), curve.points.end(),
                        [](const base::Point& point) { return drawable(point.y); });

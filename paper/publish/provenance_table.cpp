@@ -7,7 +7,7 @@
 
 #include "paper/jobs/cached_results.h"
 #include "paper/jobs/cell_values.h"
-#include "runs/run_facts.h"
+#include "record/run_facts.h"
 
 namespace stiefel::paper {
 
@@ -62,7 +62,7 @@ std::string short_commit(const std::string& commit) {
 }
 
 std::string commits(const json& facts) {
-  auto all = runs::commits_of(facts);
+  auto all = record::commits_of(facts);
   for (auto& commit : all) commit = short_commit(commit);
   return fmt::format("{}", fmt::join(all, ", then "));
 }

@@ -12,7 +12,7 @@
 #include "bench/sampled_run.h"
 #include "bench/step_comparison.h"
 #include "bench/training_comparison.h"
-#include "runs/method_facts.h"
+#include "record/method_facts.h"
 #include "tests/data/data_support.h"
 
 // The comparisons' contract: rows by name, ratios within rounds, and a method that fails is a row that says
@@ -45,7 +45,7 @@ Contender failing(const std::string& name, int64_t good_steps, bool constrained 
     if (good_steps < 0) throw std::invalid_argument("not on this shape");
     return std::make_unique<FailingRun>(good_steps);
   };
-  result.begin_training = [](const stiefel::runs::Config&) -> std::unique_ptr<TrainingRun> {
+  result.begin_training = [](const stiefel::record::Config&) -> std::unique_ptr<TrainingRun> {
     throw std::invalid_argument("not with this network");
   };
   return result;
@@ -128,7 +128,7 @@ TEST(Comparison, WhereNoneCanTheFirstErrorIsThrown) {
 TEST(Comparison, ContendersAreTheTableOfMethods) {
   std::map<std::string, Contender> all;
   for (const auto& contender : contenders()) EXPECT_TRUE(all.emplace(contender.name, contender).second);
-  for (const auto& facts : stiefel::runs::method_facts()) {
+  for (const auto& facts : stiefel::record::method_facts()) {
     if (facts.name == "adamw") continue;  // as ADAM
     ASSERT_EQ(all.count(facts.name), 1U) << facts.name;
     const auto& contender = all[facts.name];
@@ -138,7 +138,7 @@ TEST(Comparison, ContendersAreTheTableOfMethods) {
     EXPECT_TRUE(contender.begin && contender.begin_training) << facts.name;
     EXPECT_EQ(all.count(facts.name + "+m"), facts.is_retraction() ? 1U : 0U) << facts.name;
   }
-  for (const auto& row : stiefel::runs::method_names(stiefel::runs::PaperRole::kRival)) {
+  for (const auto& row : stiefel::record::method_names(stiefel::record::PaperRole::kRival)) {
     EXPECT_TRUE(all[row].by_default) << row;
   }
 }
@@ -268,7 +268,7 @@ class Training : public support::DataTest {};
 TEST_F(Training, RoundsTakeTurnsOnNoiseInTheFormatOfEverySet) {
   for (const char* set : {"mnist", "cifar10", "cifar100"}) {
     const NoiseData noise(set, 20);
-    stiefel::runs::Config config;
+    stiefel::record::Config config;
     config.data = set;
     config.data_dir = noise.folder().string();
     config.model = "small";
@@ -299,7 +299,7 @@ TEST_F(Training, NoiseGoesWithItsObject) {
 
 TEST_F(Training, ATrainingStepThatFailsIsARowAndTheOthersAreMeasured) {
   support::write_set("mnist", folder_ / "mnist", 40);
-  stiefel::runs::Config config;
+  stiefel::record::Config config;
   config.data = "mnist";
   config.data_dir = folder_.string();
   config.model = "small";

@@ -20,7 +20,7 @@ namespace training_test {
 
 namespace fs = std::filesystem;
 using namespace stiefel::train;
-using stiefel::runs::Checkpoints;
+using stiefel::record::Checkpoints;
 
 const at::Device kCuda(at::kCUDA);
 

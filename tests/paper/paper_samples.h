@@ -8,7 +8,7 @@
 #include "paper/jobs/cached_results.h"
 #include "paper/jobs/run_spec.h"
 #include "paper/registry.h"
-#include "runs/metrics.h"
+#include "record/metrics.h"
 
 // Finished runs of the paper's recipes, and computations, as another machine would have left them, made up.
 
@@ -20,7 +20,7 @@ inline std::filesystem::path write_cell_run(const std::filesystem::path& out, co
                                             stiefel::paper::Scale scale = stiefel::paper::Scale::kFull,
                                             const std::string& name = "") {
   namespace paper = stiefel::paper;
-  namespace runs = stiefel::runs;
+  namespace record = stiefel::record;
   const auto cells = paper::choose_cells(paper::find_experiment(experiment), only);
   const auto spec = paper::run_spec(*cells.at(0).recipe, scale, seed, {"cpu", "auto", 0, ""});
   const auto folder = out / paper::to_string(scale) / (name.empty() ? spec.name : name);
@@ -40,10 +40,10 @@ inline std::filesystem::path write_cell_run(const std::filesystem::path& out, co
                        {"command", {"stiefel", "paper", experiment}},
                        {"hardware", {{"cpu", "a processor"}, {"gpu", "a <card> | b"}}},
                        {"versions", {{"libtorch", "9.9"}}}};
-  std::vector<runs::EpochMetrics> history;
+  std::vector<record::EpochMetrics> history;
   for (int64_t i = 1; i <= spec.config.epochs; ++i) {
     const double left = static_cast<double>(spec.config.epochs - i) / static_cast<double>(spec.config.epochs);
-    runs::EpochMetrics epoch;
+    record::EpochMetrics epoch;
     epoch.epoch = i;
     epoch.step = 391 * i;
     epoch.train_loss = 0.002 + std::exp(-8 * (1 - left));
@@ -56,8 +56,8 @@ inline std::filesystem::path write_cell_run(const std::filesystem::path& out, co
     history.push_back(epoch);
   }
   stiefel::base::write_file(folder / "run.json", facts.dump());
-  stiefel::base::write_file(folder / "config.toml", runs::to_toml(spec.config));
-  runs::write_metrics(folder, history);
+  stiefel::base::write_file(folder / "config.toml", record::to_toml(spec.config));
+  record::write_metrics(folder, history);
   return folder;
 }
 

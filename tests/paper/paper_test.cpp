@@ -27,7 +27,7 @@ namespace paper_test {
 
 namespace fs = std::filesystem;
 namespace base = stiefel::base;
-namespace runs = stiefel::runs;
+namespace record = stiefel::record;
 using namespace stiefel::paper;
 
 // The tables' rows as the paper's source has them.
@@ -152,7 +152,7 @@ TEST(Declarations, RunsHaveOneNameEachAtEveryScale) {
             const auto spec = run_spec(*cell.recipe, scale, seed, environment);
             const auto [at, fresh] = named.emplace(spec.name, spec);
             if (fresh) continue;
-            EXPECT_EQ(runs::differences(at->second.config, spec.config), std::vector<std::string>{})
+            EXPECT_EQ(record::differences(at->second.config, spec.config), std::vector<std::string>{})
                 << spec.name;
             EXPECT_EQ(at->second.unitariness.has_value(), spec.unitariness.has_value());
             if (spec.unitariness) {
@@ -192,7 +192,7 @@ class Folder : public scratch::Test {
  protected:
   /// A run as another machine would have left it.
   /// The last epochs of a run, as many as losses.
-  void write_run(const fs::path& folder, const runs::Config& config, const std::string& status,
+  void write_run(const fs::path& folder, const record::Config& config, const std::string& status,
                  const std::vector<double>& losses = {1, 0.5}) {
     fs::create_directories(folder);
     const nlohmann::json facts{{"status", status},
@@ -205,10 +205,10 @@ class Folder : public scratch::Test {
                                {"hardware", {{"cpu", "some"}}},
                                {"versions", {{"libtorch", "9.9"}}}};
     base::write_file(folder / "run.json", facts.dump());
-    base::write_file(folder / "config.toml", runs::to_toml(config));
-    std::vector<runs::EpochMetrics> history;
+    base::write_file(folder / "config.toml", record::to_toml(config));
+    std::vector<record::EpochMetrics> history;
     for (size_t i = 0; i < losses.size(); ++i) {
-      runs::EpochMetrics epoch;
+      record::EpochMetrics epoch;
       epoch.epoch = config.epochs + 1 + static_cast<int64_t>(i) - static_cast<int64_t>(losses.size());
       epoch.step = 390 * epoch.epoch;
       epoch.train_loss = losses[i];
@@ -217,7 +217,7 @@ class Folder : public scratch::Test {
       epoch.seconds = 5 * static_cast<double>(i + 1);
       history.push_back(epoch);
     }
-    runs::write_metrics(folder, history);
+    record::write_metrics(folder, history);
   }
 };
 
@@ -283,7 +283,7 @@ TEST_F(Folder, AFinishedRunHasAllItsEpochs) {
     changed.patience = patience;
     write_run(folder_ / "run", changed, "finished", {3, 2, 1});  // better in each
     changed.epochs = epochs;
-    base::write_file(folder_ / "run" / "config.toml", runs::to_toml(changed));
+    base::write_file(folder_ / "run" / "config.toml", record::to_toml(changed));
     return read_run_record(folder_ / "run")->finished();
   };
   EXPECT_TRUE(finished(0, config.epochs));
@@ -297,7 +297,7 @@ TEST_F(Folder, AFinishedRunHasAllItsEpochs) {
     lines.replace(lines.find("\"test_error\":" + std::string(error)), 16, "\"test_error\":8.0");
   base::write_file(folder_ / "run" / "metrics.jsonl", lines);
   config.epochs += 10;
-  base::write_file(folder_ / "run" / "config.toml", runs::to_toml(config));
+  base::write_file(folder_ / "run" / "config.toml", record::to_toml(config));
   EXPECT_TRUE(read_run_record(folder_ / "run")->finished());
 }
 
@@ -376,7 +376,7 @@ TEST(Figures, AreDrawnWithTheirClaim) {
   Results results{&figure, Scale::kSmoke, {}};
   for (const auto& cell : figure.cells) {
     CellResult result{cell, 1, {}, {}, {}};
-    runs::EpochMetrics epoch;
+    record::EpochMetrics epoch;
     Measured one{1, 0.5, {}, {}};
     for (int64_t i = 1; i <= 20; ++i) {
       epoch.epoch = i;

@@ -10,7 +10,7 @@ namespace unitariness_test {
 
 using stiefel::paper::CayleyForm;
 using stiefel::paper::UnitarinessCell;
-using stiefel::runs::Config;
+using stiefel::record::Config;
 
 UnitarinessCell cell(CayleyForm form, int64_t rounds, bool closed) {
   UnitarinessCell result;

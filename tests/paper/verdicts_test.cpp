@@ -19,10 +19,10 @@
 namespace verdicts_test {
 
 using namespace stiefel::paper;
-namespace runs = stiefel::runs;
+namespace record = stiefel::record;
 
 using Kind = Verdict::Kind;
-using History = std::vector<runs::EpochMetrics>;
+using History = std::vector<record::EpochMetrics>;
 
 const double kDiverged[] = {NAN, INFINITY};
 
@@ -249,7 +249,7 @@ TEST(Table5, NamesItsRowsAsTheRunsAreNamed) {
 History curve(double end, double seconds = 10) {
   History history;
   for (int64_t i = 1; i <= 20; ++i) {
-    runs::EpochMetrics epoch;
+    record::EpochMetrics epoch;
     epoch.epoch = i;
     epoch.train_loss = end * 20 / static_cast<double>(i);
     epoch.epoch_seconds = seconds;

@@ -14,7 +14,7 @@
 namespace sequence_tasks_test {
 
 using at::Tensor;
-using stiefel::runs::Config;
+using stiefel::record::Config;
 using stiefel::train::AddingTask;
 using stiefel::train::CopyingTask;
 using stiefel::train::make_task;

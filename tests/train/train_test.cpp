@@ -39,7 +39,7 @@ std::string error_of(const std::function<void()>& act) {
 TEST(Config, AResolvedOneSurvivesTheRoundTrip) {
   Config resolved;
   resolve(resolved);
-  EXPECT_EQ(differences(stiefel::runs::config_from_toml(to_toml(resolved), "test"), resolved),
+  EXPECT_EQ(differences(stiefel::record::config_from_toml(to_toml(resolved), "test"), resolved),
             std::vector<std::string>{});
 }
 
@@ -246,7 +246,7 @@ TEST(Config, MomentumOfARetractionIsOnlyWhatIsGiven) {
   EXPECT_EQ(*given.momentum, 0.8);
   EXPECT_EQ(given.method_name(), "polar+m");
   // Written and read back, a bare one stays bare.
-  auto back = stiefel::runs::config_from_toml(to_toml(bare), "test");
+  auto back = stiefel::record::config_from_toml(to_toml(bare), "test");
   resolve(back);
   EXPECT_FALSE(back.momentum);
   Config sgd;
@@ -320,7 +320,7 @@ TEST(Methods, AConfigThatSelectsOneIsNamedForIt) {
     resolve(config);
     return config.method_name();
   };
-  for (const auto& facts : stiefel::runs::method_facts()) {
+  for (const auto& facts : stiefel::record::method_facts()) {
     EXPECT_EQ(selected(facts.name), facts.is_optimizer() ? facts.name : "sgd+" + facts.name);
     if (facts.is_retraction()) {
       EXPECT_EQ(selected(facts.name + "+m"), facts.name + "+m");
