@@ -70,11 +70,13 @@ def read_safetensors(path):
 
 
 class CommandTest(unittest.TestCase):
+    IMAGES = (320, 100)  # for training, which makes 20 steps per epoch, and for testing
+
     @classmethod
     def setUpClass(cls):
         cls.root = tempfile.mkdtemp(prefix="stiefel_command_")
         cls.data = cls.root + "/data"
-        write_mnist(cls.data + "/mnist", 320, 100)  # 20 steps an epoch
+        write_mnist(cls.data + "/mnist", *cls.IMAGES)
         cls.env = dict(os.environ, OMP_NUM_THREADS="1", HOME=cls.root, STIEFEL_DATA=cls.data)
 
     @classmethod
