@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/output_format.h"
 #include "base/standard_streams.h"
 #include "bench/formats.h"
 #include "bench_parts.h"
@@ -39,7 +40,7 @@ void ComparisonOptions::add(CLI::App& command,
       ->check(CLI::IsMember({"auto", "full", "mixed"}));
   command.add_option("--format", format, "table, csv, json or md")
       ->capture_default_str()
-      ->check(CLI::IsMember(bench::row_formats()));
+      ->check(CLI::IsMember(base::output_formats()));
   command.add_option("--threads", threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)")
       ->transform(whole_number());
 }

@@ -16,7 +16,7 @@ namespace {
 
 std::vector<std::string> set_names() {
   std::vector<std::string> names;
-  for (const auto& facts : data::catalogue()) names.push_back(facts.name);
+  for (const auto& facts : data::catalog()) names.push_back(facts.name);
   return names;
 }
 

@@ -1,5 +1,5 @@
 #include <fmt/format.h>
-#include <stiefel/nn/parametrised.h>
+#include <stiefel/nn/parametrized.h>
 
 #include <filesystem>
 #include <memory>
@@ -24,7 +24,7 @@ Tensors exported(const models::Network& model) {
   Tensors tensors;
   std::set<std::string> replaced;
   for (const auto& item : model.named_modules()) {
-    if (const auto* layer = item.value()->as<nn::ParametrisedConv2dImpl>()) {
+    if (const auto* layer = item.value()->as<nn::ParametrizedConv2dImpl>()) {
       tensors.emplace_back(item.key() + ".weight", layer->weight());
       replaced.insert({item.key() + ".proxy", item.key() + ".base"});
     }

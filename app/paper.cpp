@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/output_format.h"
 #include "base/printable.h"
 #include "command.h"
 #include "data/places.h"
@@ -66,7 +67,7 @@ void add_paper(CLI::App& app, const Context& context) {
                     "run and compute nothing: print what is there, and leave the rest empty");
   command->add_option("--format", options->format, "table, md, csv or json")
       ->capture_default_str()
-      ->check(CLI::IsMember(paper::result_formats()));
+      ->check(CLI::IsMember(base::output_formats()));
   command
       ->add_option("--html", options->html,
                    "also write a web page: the table or figure, the claim, the verdict, the runs' curves")

@@ -14,7 +14,7 @@
 #include "bench/threads.h"
 #include "command.h"
 #include "config_options.h"
-#include "data/catalogue.h"
+#include "data/catalog.h"
 #include "data/places.h"
 #include "number_options.h"
 #include "record/run_facts.h"

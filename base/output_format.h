@@ -20,4 +20,11 @@ inline constexpr Names<OutputFormat, 4> kOutputFormats{{{OutputFormat::kTable, "
                                                         {OutputFormat::kCsv, "csv"},
                                                         {OutputFormat::kJson, "json"}}};
 
+/// Their names, in the order in which a command lists them.
+inline std::vector<std::string> output_formats() {
+  std::vector<std::string> all;
+  for (const auto& [format, name] : kOutputFormats) all.emplace_back(name);
+  return all;
+}
+
 }  // namespace stiefel::base

@@ -9,7 +9,7 @@
 
 #include "dense_run.h"
 #include "optimizer_run.h"
-#include "parametrised_run.h"
+#include "parametrized_run.h"
 #include "record/method_facts.h"
 #include "soft_run.h"
 #include "train/select_method.h"
@@ -43,9 +43,9 @@ Begin with_penalty(Penalty kind) {
   };
 }
 
-Begin by_map(Parametrisation kind) {
+Begin by_map(Parametrization kind) {
   return [kind](const Subject& subject, const at::Device& device) {
-    return parametrised_run(subject.weights, device, kind);
+    return parametrized_run(subject.weights, device, kind);
   };
 }
 
@@ -71,10 +71,10 @@ std::map<std::string, Begin> steps_by_name() {
       {"so", with_penalty(Penalty::kSo)},
       {"dso", with_penalty(Penalty::kDso)},
       {"srip", with_penalty(Penalty::kSrip)},
-      {"omdsm", by_map(Parametrisation::kOmdsm)},
-      {"matrix-exp", by_map(Parametrisation::kMatrixExp)},
-      {"cayley", by_map(Parametrisation::kCayley)},
-      {"householder", by_map(Parametrisation::kHouseholder)},
+      {"omdsm", by_map(Parametrization::kOmdsm)},
+      {"matrix-exp", by_map(Parametrization::kMatrixExp)},
+      {"cayley", by_map(Parametrization::kCayley)},
+      {"householder", by_map(Parametrization::kHouseholder)},
       {"dbn", [](const Subject& subject,
                  const at::Device& device) { return whitening_run(*subject.network, device); }},
   };
@@ -104,14 +104,14 @@ Contender contender_of(const MethodFacts& facts, Begin begin) {
   result.operations = facts.operations;
   result.lacks = facts.lacks;
   result.constrained = facts.keeps_orthonormal();
-  result.needs_network = facts.family == MethodFamily::kNormalisation;
+  result.needs_network = facts.family == MethodFamily::kNormalization;
   // The maps that PyTorch has take minutes on a network's weights.
-  result.by_default = facts.family != MethodFamily::kParametrisation || facts.name == "omdsm";
+  result.by_default = facts.family != MethodFamily::kParametrization || facts.name == "omdsm";
   result.slow = is_one_of(facts.name, {"polar", "cayley-closed"});
   result.countable = facts.family == MethodFamily::kCayley ||
                      is_one_of(facts.name, {"wen-yin", "cayley-closed", "cayley-exact"});
   result.runs_in_bf16 =
-      facts.family != MethodFamily::kParametrisation && facts.family != MethodFamily::kNormalisation;
+      facts.family != MethodFamily::kParametrization && facts.family != MethodFamily::kNormalization;
   result.begin = std::move(begin);
   result.begin_training = [facts](const record::Config& base) {
     auto config = base;

@@ -1,13 +1,15 @@
 #include "formats.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "base/csv.h"
+#include "base/json.h"
+#include "base/markdown.h"
+#include "base/output_format.h"
 #include "base/statistics.h"
 #include "base/table.h"
 
@@ -27,20 +29,6 @@ std::string ratio(double value) {
 }
 
 std::string defect(double value) { return std::isnan(value) ? "–" : fmt::format("{:.1e}", value); }
-
-/// A text as a field of CSV.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + '"';
-}
-
-/// A text as a cell of Markdown.
-std::string in_markdown(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
-  return out;
-}
 
 std::string percent(double value) { return std::isnan(value) ? "" : fmt::format("{:.0f} %", 100 * value); }
 
@@ -140,65 +128,49 @@ std::vector<const ShownColumn*> columns_of(const std::vector<Row>& rows) {
   return chosen;
 }
 
-std::vector<std::string> headings(const std::vector<const ShownColumn*>& columns) {
-  std::vector<std::string> all;
-  for (const auto* column : columns) all.emplace_back(column->heading);
-  return all;
-}
-
-std::vector<std::string> cells(const Row& row, const std::vector<const ShownColumn*>& columns) {
-  std::vector<std::string> all;
-  for (const auto* column : columns) all.push_back(column->text(row));
-  return all;
-}
-
-std::string as_table(const std::vector<Row>& rows) {
+/// The rows with the columns that some of them have.
+base::Table shown_table(const std::vector<Row>& rows) {
   const auto columns = columns_of(rows);
-  base::Table table(headings(columns));
-  for (const auto& row : rows) table.add(cells(row, columns));
-  std::ostringstream text;
-  table.print(text);
-  return text.str();
-}
-
-std::string as_markdown(const std::vector<Row>& rows) {
-  const auto columns = columns_of(rows);
-  auto text = fmt::format("| {} |\n|", fmt::join(headings(columns), " | "));
-  for (const auto* column : columns) text += column->is_number ? "---:|" : "---|";
-  text += "\n";
-  for (const auto& row : rows) {
-    auto all = cells(row, columns);
-    for (auto& cell : all) cell = in_markdown(cell);
-    text += fmt::format("| {} |\n", fmt::join(all, " | "));
+  std::vector<std::string> headings;
+  std::string alignment;
+  for (const auto* column : columns) {
+    headings.emplace_back(column->heading);
+    alignment += column->is_number ? 'r' : 'l';
   }
-  return text;
+  base::Table table(headings, alignment);
+  for (const auto& row : rows) {
+    std::vector<std::string> cells;
+    for (const auto* column : columns) cells.push_back(column->text(row));
+    table.add(cells);
+  }
+  return table;
 }
 
-/// Numbers as they are, texts in quotes but for the first, the method's name; unknown values are empty.
-std::string csv_field(const ordered_json& value, bool first) {
+/// An unknown value is empty.
+std::string csv_text(const ordered_json& value) {
   if (value.is_null()) return "";
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());
-  if (value.is_string()) return first ? value.get<std::string>() : quoted(value.get<std::string>());
-  return value.dump();
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 std::string as_csv(const std::vector<Row>& rows) {
   std::vector<const ValueColumn*> columns;
+  std::vector<std::string> names;
   for (const auto& column : kValueColumns) {
     const bool is_list = column.value == round_milliseconds;
     const bool known =
         std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return !column.value(row).is_null(); });
-    if (!is_list && (column.presence != Presence::kWhereKnown || known)) columns.push_back(&column);
+    if (is_list || (column.presence == Presence::kWhereKnown && !known)) continue;
+    columns.push_back(&column);
+    names.emplace_back(column.name);
   }
-  std::string text;
-  for (const auto* column : columns) text += (text.empty() ? "" : ",") + std::string(column->name);
-  text += "\n";
+  base::Table table(names);
   for (const auto& row : rows) {
     std::vector<std::string> fields;
-    for (const auto* column : columns) fields.push_back(csv_field(column->value(row), fields.empty()));
-    text += fmt::format("{}\n", fmt::join(fields, ","));
+    for (const auto* column : columns) fields.push_back(csv_text(column->value(row)));
+    table.add(fields);
   }
-  return text;
+  return base::to_csv(table);
 }
 
 std::string as_json(const std::vector<Row>& rows) {
@@ -211,18 +183,23 @@ std::string as_json(const std::vector<Row>& rows) {
     }
     all.push_back(one);
   }
-  return all.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return base::dump_json(all);
 }
 
 }  // namespace
 
 std::string format_rows(const std::vector<Row>& rows, const std::string& format) {
-  if (format == "md") return as_markdown(rows);
-  if (format == "csv") return as_csv(rows);
-  if (format == "json") return as_json(rows);
-  return as_table(rows);
+  switch (base::from_name(base::kOutputFormats, format, "--format")) {
+    case base::OutputFormat::kMarkdown:
+      return base::to_markdown(shown_table(rows));
+    case base::OutputFormat::kCsv:
+      return as_csv(rows);
+    case base::OutputFormat::kJson:
+      return as_json(rows);
+    case base::OutputFormat::kTable:
+      break;
+  }
+  return shown_table(rows).text(2);
 }
-
-std::vector<std::string> row_formats() { return {"table", "csv", "json", "md"}; }
 
 }  // namespace stiefel::bench

@@ -30,7 +30,7 @@ class RecordingNormImpl : public torch::nn::Module {
 class RecordingLayers : public models::Layers {
  public:
   explicit RecordingLayers(std::vector<std::vector<int64_t>>& shapes) : shapes_(shapes) {}
-  torch::nn::AnyModule normalisation(int64_t channels) const override {
+  torch::nn::AnyModule normalization(int64_t channels) const override {
     return torch::nn::AnyModule(std::make_shared<RecordingNormImpl>(channels, shapes_));
   }
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "base/files.h"
-#include "data/catalogue.h"
+#include "data/catalog.h"
 
 namespace stiefel::bench {
 

@@ -83,8 +83,8 @@ RecurrenceTimes time_recurrence(const RecurrencePlan& plan, const at::Device& de
     times.product.rounds.push_back({multiplication});
     for (size_t i = 0; i < steps.size(); ++i) times.steps[i].rounds.push_back({steps[i]});
   }
-  for (auto* row : {&times.forward, &times.backward, &times.both, &times.product}) summarise(*row);
-  for (auto& row : times.steps) summarise(row);
+  for (auto* row : {&times.forward, &times.backward, &times.both, &times.product}) summarize(*row);
+  for (auto& row : times.steps) summarize(row);
   return times;
 }
 

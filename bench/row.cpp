@@ -8,7 +8,7 @@ namespace stiefel::bench {
 
 void add_lack(Row& row, const std::string& what) { row.lacks += (row.lacks.empty() ? "" : ", ") + what; }
 
-void summarise(Row& row) {
+void summarize(Row& row) {
   std::vector<double> all;
   for (const auto& samples : row.rounds) all.insert(all.end(), samples.begin(), samples.end());
   if (all.empty()) return;

@@ -37,7 +37,7 @@ struct Row {
 void add_lack(Row& row, const std::string& what);
 
 /// Median, interquartile range and least of the samples.
-void summarise(Row& row);
+void summarize(Row& row);
 
 /// The median over rounds of the ratio of two rows' times in the same round, so that what slows the machine
 /// down for a while affects both. NaN where one of them was not measured.

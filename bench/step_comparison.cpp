@@ -48,11 +48,11 @@ class StepTimer {
   /// `products` are the times of the reference product, if rates are wanted.
   void report(Row& row, const Row& products) const {
     row.rounds = replays_ > 0 ? replayed_ : eager_;
-    summarise(row);
+    summarize(row);
     if (device_.is_cuda()) {
       Row alone;
       alone.rounds = eager_;
-      summarise(alone);
+      summarize(alone);
       row.eager_ms = alone.median_ms;
       if (graph_ && replays_ == 0) add_lack(row, "a CUDA graph");
     }

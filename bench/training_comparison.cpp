@@ -19,7 +19,7 @@ std::unique_ptr<TrainingRun> warmed_up(const Contender& contender, const record:
 }
 
 void report_training(const Contender& contender, const TrainingRun& run, Row& row) {
-  summarise(row);
+  summarize(row);
   if (run.lacks_graph()) add_lack(row, "a CUDA graph");
   if (contender.constrained) {
     const auto defects = run.defects();

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "data/catalogue.h"
+#include "data/catalog.h"
 #include "models/classifier.h"
 #include "start.h"
 #include "train/device.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/catalogue.h"
+#include "data/catalog.h"
 
 namespace stiefel::data {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "data/catalogue.h"
+#include "data/catalog.h"
 #include "data/images.h"
 #include "data/places.h"
 

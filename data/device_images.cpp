@@ -42,8 +42,8 @@ at::Tensor places_of_variants() {
 
 }  // namespace
 
-Normalisation normalisation_of(const Images& images) {
-  Normalisation result;
+Normalization normalization_of(const Images& images) {
+  Normalization result;
   const auto values = at::arange(256, at::kDouble) / 255;
   for (int64_t channel = 0; channel < images.pixels.size(1); ++channel) {
     // There are only 256 different pixels: counting them is exact, and needs no copy in a wider type.
@@ -58,7 +58,7 @@ Normalisation normalisation_of(const Images& images) {
   return result;
 }
 
-DeviceImages::DeviceImages(const Images& images, const Normalisation& normalisation, at::Device device,
+DeviceImages::DeviceImages(const Images& images, const Normalization& normalization, at::Device device,
                            at::MemoryFormat format)
     : format_(format) {
   const auto& pixels = images.pixels;
@@ -69,9 +69,9 @@ DeviceImages::DeviceImages(const Images& images, const Normalisation& normalisat
               " are larger than ", kSide, "x", kSide);
   TORCH_CHECK(images.labels.dim() == 1 && images.labels.size(0) == pixels.size(0),
               "DeviceImages: ", pixels.size(0), " images but ", images.labels.sizes(), " labels");
-  TORCH_CHECK(static_cast<int64_t>(normalisation.mean.size()) == channels &&
-                  static_cast<int64_t>(normalisation.deviation.size()) == channels,
-              "DeviceImages: images of ", channels, " channels but the mean of ", normalisation.mean.size());
+  TORCH_CHECK(static_cast<int64_t>(normalization.mean.size()) == channels &&
+                  static_cast<int64_t>(normalization.deviation.size()) == channels,
+              "DeviceImages: images of ", channels, " channels but the mean of ", normalization.mean.size());
   TORCH_CHECK(format == at::MemoryFormat::Contiguous || format == at::MemoryFormat::ChannelsLast,
               "DeviceImages: the memory format must be contiguous or channels-last");
 
@@ -84,8 +84,8 @@ DeviceImages::DeviceImages(const Images& images, const Normalisation& normalisat
   labels_ = images.labels.to(device, at::kLong);
   places_ = places_of_variants().to(device);
 
-  const auto mean = at::tensor(normalisation.mean, at::kDouble).view({1, -1, 1, 1});
-  const auto deviation = at::tensor(normalisation.deviation, at::kDouble).view({1, -1, 1, 1});
+  const auto mean = at::tensor(normalization.mean, at::kDouble).view({1, -1, 1, 1});
+  const auto deviation = at::tensor(normalization.deviation, at::kDouble).view({1, -1, 1, 1});
   // Written out for every pixel: in the channels-last format a product with three numbers is slow, one with a
   // whole image is not.
   const auto whole = [&](const at::Tensor& channel) {
@@ -101,7 +101,7 @@ at::Tensor DeviceImages::epoch_order(uint64_t seed, int64_t epoch) const {
   return permutation(size(), Stream(mix(seed, epoch, 0, Purpose::kOrder)));
 }
 
-at::Tensor DeviceImages::normalised(const at::Tensor& pixels) const {
+at::Tensor DeviceImages::normalized(const at::Tensor& pixels) const {
   const auto square = pixels.view({-1, kSide, kSide, channels()});
   // With one channel both formats lie alike in memory, and the strides tell the convolutions which is meant.
   const bool as_it_lies = channels() == 1 && format_ == at::MemoryFormat::Contiguous;
@@ -157,7 +157,7 @@ Batch DeviceImages::pick(const at::Tensor& indices, const at::Tensor& variants) 
   } else {
     pixels = pixels_.index_select(0, indices);
   }
-  return {normalised(pixels), labels_.index_select(0, indices)};
+  return {normalized(pixels), labels_.index_select(0, indices)};
 }
 
 Batch DeviceImages::batch(const at::Tensor& indices, const Augment& augment, uint64_t seed, int64_t epoch,
@@ -167,7 +167,7 @@ Batch DeviceImages::batch(const at::Tensor& indices, const Augment& augment, uin
 }
 
 Batch DeviceImages::range(int64_t from, int64_t to) const {
-  return {normalised(pixels_.slice(0, from, to)), labels_.slice(0, from, to)};
+  return {normalized(pixels_.slice(0, from, to)), labels_.slice(0, from, to)};
 }
 
 }  // namespace stiefel::data

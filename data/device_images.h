@@ -12,13 +12,13 @@
 namespace stiefel::data {
 
 /// Mean and standard deviation of each channel, pixels counted from 0 to 1.
-struct Normalisation {
+struct Normalization {
   std::vector<double> mean;
   std::vector<double> deviation;
 };
 
 /// Those of these images: take the training set's for the test set too.
-Normalisation normalisation_of(const Images& images);
+Normalization normalization_of(const Images& images);
 
 struct Augment {
   bool flip = false;  ///< left and right exchanged, for half of the images
@@ -41,7 +41,7 @@ class DeviceImages {
   static constexpr int64_t kShifts = 2 * kShift + 1;           ///< −4 … 4
   static constexpr int64_t kVariants = 2 * kShifts * kShifts;  ///< flipped or not, down, right
 
-  DeviceImages(const Images& images, const Normalisation& normalisation, at::Device device,
+  DeviceImages(const Images& images, const Normalization& normalization, at::Device device,
                at::MemoryFormat format = at::MemoryFormat::Contiguous);
 
   int64_t size() const { return labels_.size(0); }
@@ -67,7 +67,7 @@ class DeviceImages {
   Batch range(int64_t from, int64_t to) const;
 
  private:
-  at::Tensor normalised(const at::Tensor& pixels) const;
+  at::Tensor normalized(const at::Tensor& pixels) const;
   Batch pick_by_kernel(const at::Tensor& indices, const at::Tensor& variants) const;
 
   at::Tensor pixels_;  // uint8 (N, 32·32, channels): a pixel's channels side by side

@@ -25,7 +25,7 @@ std::string joined(const std::vector<std::string>& parts, const std::string& bet
 
 /// MNIST and Fashion-MNIST have the same file names: loose files of these could be either.
 bool names_are_its_own(const SetFacts& facts) {
-  return std::none_of(catalogue().begin(), catalogue().end(), [&](const SetFacts& other) {
+  return std::none_of(catalog().begin(), catalog().end(), [&](const SetFacts& other) {
     return other.name != facts.name && other.files.front().name == facts.files.front().name;
   });
 }
@@ -141,7 +141,7 @@ std::string fetch_remedy(const SetFacts& facts, const fs::path& data_dir) {
 
 std::vector<Found> list(const fs::path& data_dir) {
   std::vector<Found> result;
-  for (const auto& facts : catalogue()) {
+  for (const auto& facts : catalog()) {
     auto found = find(facts, data_dir);
     if (found.empty()) found.push_back({facts.name, {}, missing_from({}, facts)});
     result.insert(result.end(), found.begin(), found.end());

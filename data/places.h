@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/catalogue.h"
+#include "data/catalog.h"
 
 // Where data sets are looked for.
 

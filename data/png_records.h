@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "data/catalogue.h"
+#include "data/catalog.h"
 
 namespace stiefel::data {
 

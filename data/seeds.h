@@ -13,7 +13,7 @@ enum class Purpose : uint64_t {
   kAugment = 2,
   kSplit = 3,
   kDropout = 4,
-  kInitialisation = 5,
+  kInitialization = 5,
   kPenalty = 6,
   kPixelOrder = 7,
   kSequences = 8,

@@ -13,7 +13,7 @@
 
 namespace stiefel::models {
 
-void initialise(torch::nn::Module& root) {
+void initialize(torch::nn::Module& root) {
   const torch::NoGradGuard no_grad;
   for (const auto& module : root.modules(/*include_self=*/false)) {
     if (auto* convolution = module->as<torch::nn::Conv2dImpl>()) {
@@ -43,7 +43,7 @@ std::shared_ptr<Network> make_classifier(const std::string& name, const Shape& s
         "no network is called '" + name +
         "'; there are small, vgg-13, vgg-16, vgg-19 and wrn-D-K (wrn-28-10, for example)");
   }
-  initialise(*net);
+  initialize(*net);
   return net;
 }
 

@@ -25,6 +25,6 @@ std::shared_ptr<Network> make_classifier(const std::string& name, const Shape& s
 std::vector<std::string> classifier_names();
 
 /// He's normal initialisation by fan-out for convolutions, zero biases, as the published networks have.
-void initialise(torch::nn::Module& module);
+void initialize(torch::nn::Module& module);
 
 }  // namespace stiefel::models

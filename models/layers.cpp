@@ -1,7 +1,7 @@
 #include "layers.h"
 
 #include <stiefel/nn/decorrelated_batch_norm.h>
-#include <stiefel/nn/parametrised.h>
+#include <stiefel/nn/parametrized.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
@@ -21,7 +21,7 @@ AnyModule Layers::convolution(int64_t in, int64_t out, int64_t kernel, int64_t s
   return AnyModule(torch::nn::Conv2d(padded(in, out, kernel, stride)));
 }
 
-AnyModule Layers::normalisation(int64_t channels) const {
+AnyModule Layers::normalization(int64_t channels) const {
   return AnyModule(torch::nn::BatchNorm2d(channels));
 }
 
@@ -29,15 +29,15 @@ AnyModule ConstrainedLayers::convolution(int64_t in, int64_t out, int64_t kernel
   // OMDSM takes more outputs than inputs in groups; for the others such a weight stays free, as it does under
   // an optimiser on the manifold.
   const bool wide = out <= in * kernel * kernel;
-  if (!choice_.weights || (!wide && *choice_.weights != Parametrisation::kOmdsm)) {
+  if (!choice_.weights || (!wide && *choice_.weights != Parametrization::kOmdsm)) {
     return Layers::convolution(in, out, kernel, stride);
   }
-  return AnyModule(nn::ParametrisedConv2d(padded(in, out, kernel, stride), *choice_.weights,
+  return AnyModule(nn::ParametrizedConv2d(padded(in, out, kernel, stride), *choice_.weights,
                                           OmdsmOptions{choice_.group_size}));
 }
 
-AnyModule ConstrainedLayers::normalisation(int64_t channels) const {
-  if (!choice_.decorrelated) return Layers::normalisation(channels);
+AnyModule ConstrainedLayers::normalization(int64_t channels) const {
+  if (!choice_.decorrelated) return Layers::normalization(channels);
   return AnyModule(nn::DecorrelatedBatchNorm2d(channels));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <stiefel/parametrisations.h>
+#include <stiefel/parametrizations.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/types.h>
 
@@ -18,7 +18,7 @@ class Layers {
   virtual torch::nn::AnyModule convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) const;
 
   /// What follows a convolution: batch normalisation with scale and shift.
-  virtual torch::nn::AnyModule normalisation(int64_t channels) const;
+  virtual torch::nn::AnyModule normalization(int64_t channels) const;
 };
 
 /// Layers of the methods that constrain a network by the way it is built.
@@ -27,14 +27,14 @@ class ConstrainedLayers : public Layers {
   /// How the convolutions' weights are parametrised (not at all where empty), OMDSM's groups, and whether
   /// normalisation decorrelates (DBN).
   struct Choice {
-    std::optional<Parametrisation> weights;
+    std::optional<Parametrization> weights;
     int64_t group_size = 0;
     bool decorrelated = false;
   };
   explicit ConstrainedLayers(Choice choice) : choice_(choice) {}
 
   torch::nn::AnyModule convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) const override;
-  torch::nn::AnyModule normalisation(int64_t channels) const override;
+  torch::nn::AnyModule normalization(int64_t channels) const override;
 
  private:
   Choice choice_;

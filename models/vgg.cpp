@@ -5,7 +5,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "normalised_relu.h"
+#include "normalized_relu.h"
 
 namespace stiefel::models {
 
@@ -36,7 +36,7 @@ Vgg::Vgg(int64_t depth, const Shape& shape, const Layers& layers) {
     for (int i = 0; i < counts[stage]; ++i) {
       const auto index = std::to_string(units_.size());
       units_.push_back({add("conv" + index, layers.convolution(in, kWidths[stage], 3, 1)),
-                        add("norm" + index, layers.normalisation(kWidths[stage])), i + 1 == counts[stage]});
+                        add("norm" + index, layers.normalization(kWidths[stage])), i + 1 == counts[stage]});
       in = kWidths[stage];
     }
   }
@@ -46,7 +46,7 @@ Vgg::Vgg(int64_t depth, const Shape& shape, const Layers& layers) {
 torch::Tensor Vgg::forward(torch::Tensor x) {
   for (auto& unit : units_) {
     x = unit.convolution.forward(x);
-    x = unit.ends_stage ? pooled_relu(unit.normalisation, x) : normalised_relu(unit.normalisation, x);
+    x = unit.ends_stage ? pooled_relu(unit.normalization, x) : normalized_relu(unit.normalization, x);
   }
   return head_.forward(x.flatten(1));
 }

@@ -18,7 +18,7 @@ class Vgg : public Network {
  private:
   struct Unit {
     torch::nn::AnyModule convolution;
-    torch::nn::AnyModule normalisation;
+    torch::nn::AnyModule normalization;
     bool ends_stage;
   };
   std::vector<Unit> units_;

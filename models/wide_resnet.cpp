@@ -14,16 +14,16 @@ BasicBlock::BasicBlock(int64_t in, int64_t out, int64_t stride, double dropout, 
     register_module(name, layer.ptr());
     return layer;
   };
-  norm1_ = add("norm1", layers.normalisation(in));
+  norm1_ = add("norm1", layers.normalization(in));
   conv1_ = add("conv1", layers.convolution(in, out, 3, stride));
-  norm2_ = add("norm2", layers.normalisation(out));
+  norm2_ = add("norm2", layers.normalization(out));
   conv2_ = add("conv2", layers.convolution(out, out, 3, 1));
   if (widens_) shortcut_ = add("shortcut", layers.convolution(in, out, 1, stride));
 }
 
 Terms BasicBlock::forward(const Terms& terms) {
   const auto [x, first] = summed_relu(norm1_, terms);
-  auto y = normalised_relu(norm2_, conv1_.forward(first));
+  auto y = normalized_relu(norm2_, conv1_.forward(first));
   if (dropout_ > 0) y = torch::dropout(y, dropout_, is_training());
   return {conv2_.forward(y), widens_ ? shortcut_.forward(first) : x};
 }
@@ -47,7 +47,7 @@ WideResNet::WideResNet(int64_t depth, int64_t width, const Shape& shape, const L
       in = out;
     }
   }
-  norm_ = add("norm", layers.normalisation(in));
+  norm_ = add("norm", layers.normalization(in));
   head_ = add("head", AnyModule(torch::nn::Linear(in, shape.classes)));
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "classifier.h"
-#include "normalised_relu.h"
+#include "normalized_relu.h"
 
 namespace stiefel::models {
 

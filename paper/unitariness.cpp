@@ -140,7 +140,7 @@ void measure_unitariness(const record::Config& config, int64_t iterations,
   for (auto& cell : cells) {
     const auto name = cell.closed ? std::string("closed form") : fmt::format("s = {}", cell.rounds);
     const base::Stopwatch stopwatch;
-    torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
+    torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialization));
     const auto network = train::make_network(config);
     network->to(device);
     const auto split = network->split();

@@ -80,14 +80,14 @@ RunState state_from(const nlohmann::json& json) {
   return p;
 }
 
-std::string archive_of(const torch::nn::Module& model, const Optimisers& optimisers) {
+std::string archive_of(const torch::nn::Module& model, const Optimizers& optimizers) {
   torch::serialize::OutputArchive archive;
   torch::serialize::OutputArchive weights(archive.compilation_unit());
   model.save(weights);
   archive.write("model", weights);
-  for (size_t i = 0; i < optimisers.size(); ++i) {
+  for (size_t i = 0; i < optimizers.size(); ++i) {
     torch::serialize::OutputArchive state(archive.compilation_unit());
-    optimisers[i]->save(state);
+    optimizers[i]->save(state);
     archive.write("optimiser" + std::to_string(i), state);
   }
   std::string bytes;
@@ -157,9 +157,9 @@ std::optional<Checkpoints::Loaded> newest_numbered(const fs::path& folder, std::
 
 }  // namespace
 
-void Checkpoints::save(const torch::nn::Module& model, const Optimisers& optimisers, const RunState& state,
+void Checkpoints::save(const torch::nn::Module& model, const Optimizers& optimizers, const RunState& state,
                        const std::string& config, bool best) const {
-  const auto archive = archive_of(model, optimisers);
+  const auto archive = archive_of(model, optimizers);
   const nlohmann::json head{{"config", config}, {"progress", to_json(state)}};
   // The config names folders, whose bytes need not be UTF-8; a run that goes on has them from config.toml.
   const auto header = head.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -238,7 +238,7 @@ std::optional<Checkpoints::Loaded> Checkpoints::best(std::string& complaint, con
 
 bool Checkpoints::any() const { return fs::exists(folder_ / kBest) || !numbered(folder_).empty(); }
 
-void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimisers* optimisers) {
+void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimizers* optimizers) {
   std::istringstream stream(loaded.archive);
   torch::serialize::InputArchive archive;
   const auto parameters = model.parameters();
@@ -246,11 +246,11 @@ void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimi
   torch::serialize::InputArchive weights;
   archive.read("model", weights);
   model.load(weights);
-  if (!optimisers) return;
-  for (size_t i = 0; i < optimisers->size(); ++i) {
+  if (!optimizers) return;
+  for (size_t i = 0; i < optimizers->size(); ++i) {
     torch::serialize::InputArchive state;
     archive.read("optimiser" + std::to_string(i), state);
-    (*optimisers)[i]->load(state);
+    (*optimizers)[i]->load(state);
   }
 }
 

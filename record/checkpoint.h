@@ -16,7 +16,7 @@
 namespace stiefel::record {
 
 /// The optimisers that share a network's parameters; mostly one.
-using Optimisers = std::vector<std::unique_ptr<torch::optim::Optimizer>>;
+using Optimizers = std::vector<std::unique_ptr<torch::optim::Optimizer>>;
 
 /// Where a run stands, beside its weights.
 struct RunState {
@@ -49,7 +49,7 @@ class Checkpoints {
   explicit Checkpoints(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   /// Writes the latest one. `best` makes it the best as well.
-  void save(const torch::nn::Module& model, const Optimisers& optimisers, const RunState& state,
+  void save(const torch::nn::Module& model, const Optimizers& optimizers, const RunState& state,
             const std::string& config, bool best) const;
 
   /// A checkpoint's content, checked but not yet applied.
@@ -80,6 +80,6 @@ class Checkpoints {
 Checkpoints::Loaded read_checkpoint(const std::filesystem::path& path);
 
 /// Puts a checkpoint's content into a model (and optimisers, unless empty) of the same shape.
-void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimisers* optimisers);
+void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimizers* optimizers);
 
 }  // namespace stiefel::record

@@ -91,8 +91,8 @@ std::string Config::method_name() const {
   auto name = optim;
   if (optimizer_facts(optim).is_retraction() && momentum.value_or(0) > 0) name += "+m";
   if (has_penalty()) name += "+" + penalty;
-  if (is_parametrised()) name += "+" + weights;
-  if (normalisation != "batch") name += "+" + normalisation;
+  if (is_parametrized()) name += "+" + weights;
+  if (normalization != "batch") name += "+" + normalization;
   return name;
 }
 

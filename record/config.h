@@ -54,7 +54,7 @@ struct Config {
   int64_t srip_rounds = 2;
   std::string weights = "plain";
   int64_t group_size = 0;
-  std::string normalisation = "batch";
+  std::string normalization = "batch";
 
   std::string augment = "auto";
   double dropout = 0;
@@ -131,7 +131,7 @@ struct Config {
             "cayley or householder");
     visitor("group-size", self.group_size,
             "output channels that omdsm makes orthonormal together; 0: all it can");
-    visitor("normalisation", self.normalisation, "batch, or dbn, which also decorrelates the channels");
+    visitor("normalisation", self.normalization, "batch, or dbn, which also decorrelates the channels");
     visitor("augment", self.augment, "auto (flip-crop for CIFAR, none otherwise), none, flip or flip-crop");
     visitor("dropout", self.dropout, "in the blocks of a Wide ResNet");
     visitor("permuted", self.permuted, "read the pixels of --task pixel in a fixed random order");
@@ -156,7 +156,7 @@ struct Config {
   }
 
   /// Whether weights are orthonormal by the way they are parametrised.
-  bool is_parametrised() const { return weights != "plain"; }
+  bool is_parametrized() const { return weights != "plain"; }
 
   /// Whether the task reads a data set.
   bool needs_data() const { return task == "image" || task == "pixel"; }

@@ -73,8 +73,8 @@ FactsBuilder penalty(const char* name, const char* title) {
       .lacks("orthonormality");
 }
 
-FactsBuilder parametrisation(const char* name, const char* title) {
-  return FactsBuilder(MethodFamily::kParametrisation, name, title);
+FactsBuilder parametrization(const char* name, const char* title) {
+  return FactsBuilder(MethodFamily::kParametrization, name, title);
 }
 
 std::vector<MethodFacts> make_method_facts() {
@@ -98,9 +98,9 @@ std::vector<MethodFacts> make_method_facts() {
       penalty("dso", "DSO").operations("4np²"),
       penalty("srip", "SRIP").operations("22np"),
 
-      parametrisation("omdsm", "OMDSM").paper_role(PaperRole::kRival).operations("10np² + p×p eigenproblem"),
+      parametrization("omdsm", "OMDSM").paper_role(PaperRole::kRival).operations("10np² + p×p eigenproblem"),
 
-      FactsBuilder(MethodFamily::kNormalisation, "dbn", "DBN")
+      FactsBuilder(MethodFamily::kNormalization, "dbn", "DBN")
           .paper_role(PaperRole::kRival)
           .operations("on activations")
           .lacks("orthonormality"),
@@ -124,9 +124,9 @@ std::vector<MethodFacts> make_method_facts() {
           .lacks("repair of drift"),
       retraction("cayley-exact", "exact Cayley").operations("12np² + 6p³"),
 
-      parametrisation("matrix-exp", "matrix exponential").operations("n×n exponential, twice"),
-      parametrisation("cayley", "Cayley map").operations("n×n solve, twice"),
-      parametrisation("householder", "Householder").operations("4np², then backward"),
+      parametrization("matrix-exp", "matrix exponential").operations("n×n exponential, twice"),
+      parametrization("cayley", "Cayley map").operations("n×n solve, twice"),
+      parametrization("householder", "Householder").operations("4np², then backward"),
   };
 }
 
@@ -139,7 +139,7 @@ bool MethodFacts::is_optimizer() const {
 bool MethodFacts::is_constrained() const { return family == MethodFamily::kCayley || is_retraction(); }
 
 bool MethodFacts::keeps_orthonormal() const {
-  return is_constrained() || family == MethodFamily::kParametrisation;
+  return is_constrained() || family == MethodFamily::kParametrization;
 }
 
 const std::vector<MethodFacts>& method_facts() {

@@ -14,8 +14,8 @@ enum class MethodFamily {
   kCayley,           ///< the library's own optimisers (--optim)
   kRetraction,       ///< descent by a retraction (--optim)
   kPenalty,          ///< a soft penalty that is added to the loss (--penalty)
-  kParametrisation,  ///< weights that a map of free parameters makes orthonormal (--weights)
-  kNormalisation,    ///< activations are decorrelated (--normalisation)
+  kParametrization,  ///< weights that a map of free parameters makes orthonormal (--weights)
+  kNormalization,    ///< activations are decorrelated (--normalisation)
 };
 
 /// The part a method has in the paper's Table 3.

@@ -40,8 +40,7 @@ json read_run_facts(const fs::path& folder) {
 }
 
 void write_run_facts(const fs::path& folder, const json& facts) {
-  // A command may hold bytes that are no UTF-8; they are replaced, for no name of a file is worth a run.
-  base::write_file(folder / kFactsFile, facts.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  base::write_file(folder / kFactsFile, base::dump_json(facts));
 }
 
 json parts_so_far(const fs::path& folder) {

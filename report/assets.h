@@ -12,6 +12,6 @@ extern const std::string_view page_js;
 // All empty where the build found no dygraphs; the charts are then the static ones.
 extern const std::string_view dygraphs_js;
 extern const std::string_view dygraphs_css;
-extern const std::string_view dygraphs_licence;
+extern const std::string_view dygraphs_license;
 
 }  // namespace stiefel::report::assets

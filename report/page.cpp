@@ -42,9 +42,9 @@ std::string title_of(const Content& content) {
 std::string footer(const std::string& command, bool charts) {
   std::string out =
       "<footer>\n<p>Made by " + base::element("code", command) + ". This page needs no network.</p>\n";
-  if (charts && !assets::dygraphs_licence.empty()) {
+  if (charts && !assets::dygraphs_license.empty()) {
     out += "<details><summary>Charts by dygraphs: its licence</summary>\n<pre>" +
-           base::escape_html(std::string(assets::dygraphs_licence)) + "</pre></details>\n";
+           base::escape_html(std::string(assets::dygraphs_license)) + "</pre></details>\n";
   }
   return out + "</footer>\n";
 }

@@ -1,5 +1,5 @@
 #include <stiefel/manifold.h>
-#include <stiefel/parametrisations.h>
+#include <stiefel/parametrizations.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class OutputRows {
 };
 
 /// Takes the mean of each c_out slice off, in the layout of `t`.
-at::Tensor centre(const at::Tensor& t) {
+at::Tensor center(const at::Tensor& t) {
   std::vector<int64_t> rest(t.dim() - 1);
   std::iota(rest.begin(), rest.end(), 1);
   return t - t.mean(rest, true);
@@ -84,32 +84,32 @@ std::pair<double, double> extremes(const at::Tensor& values) {
 /// (V_cV_cᴴ)^(−½) of a batch of centred groups, decomposed in double: a float decomposition is most of K's
 /// error (‖KKᴴ − I‖ = 1e-5 instead of 2e-6 at 64×576). Throws where a group has no full rank, as far as
 /// the proxy's own rounding `given` can tell.
-detail::InverseRoot root_of_gram(const at::Tensor& centred, double given) {
-  const auto sigma = to_double(detail::gram(centred));
+detail::InverseRoot root_of_gram(const at::Tensor& centered, double given) {
+  const auto sigma = to_double(detail::gram(centered));
   TORCH_CHECK(at::isfinite(sigma).all().item<bool>(),
               "stiefel: OMDSM's proxy holds values that are not finite, or whose squares overflow");
   auto result = detail::inverse_root(sigma);
   const auto [smallest, largest] = extremes(result.values);
-  const double roundoff = detail::unit_roundoff(centred);
+  const double roundoff = detail::unit_roundoff(centered);
   const bool single = roundoff > 1e-10;
-  if (single && smallest * kWellConditioned < largest) return root_of_gram(to_double(centred), given);
+  if (single && smallest * kWellConditioned < largest) return root_of_gram(to_double(centered), given);
   const double noise = std::max(roundoff, given * given);  // eigenvalues are squares
-  TORCH_CHECK(smallest > noise * static_cast<double>(centred.size(2)) * largest, "stiefel: a group of ",
-              centred.size(1), " rows of OMDSM's proxy is rank-deficient once each row's mean is taken off ",
+  TORCH_CHECK(smallest > noise * static_cast<double>(centered.size(2)) * largest, "stiefel: a group of ",
+              centered.size(1), " rows of OMDSM's proxy is rank-deficient once each row's mean is taken off ",
               "(eigenvalues of the Gram matrix from ", largest, " down to ", smallest,
               "); draw the proxy at random, or choose a smaller group_size");
-  return {single ? result.root.to(centred.scalar_type()) : result.root, result.vectors, result.values};
+  return {single ? result.root.to(centered.scalar_type()) : result.root, result.vectors, result.values};
 }
 
 class Omdsm : public torch::autograd::Function<Omdsm> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& proxy, int64_t group_size) {
-    const auto centred = centre(proxy);
-    const OutputRows rows(centred);
-    const auto v = rows(centred);
-    auto result = at::empty_like(centred);
+    const auto centered = center(proxy);
+    const OutputRows rows(centered);
+    const auto v = rows(centered);
+    auto result = at::empty_like(centered);
     const auto k = rows(result);
-    variable_list saved{centred};
+    variable_list saved{centered};
     for (const auto& batch : batches(omdsm_groups(v.size(0), v.size(1), group_size))) {
       const auto part = batch(v);
       const auto root = root_of_gram(part, detail::unit_roundoff(part));
@@ -147,7 +147,7 @@ class Omdsm : public torch::autograd::Function<Omdsm> {
       next += 3;
     }
     rows.write(dv, result);
-    return {centre(result), {}};
+    return {center(result), {}};
   }
 };
 

@@ -24,7 +24,7 @@ inline void set_gradient(const at::Tensor& parameter, const at::Tensor& gradient
 }
 
 /// Fresh random gradients for all parameters, from a generator of their own.
-inline void randomise_gradients(const std::vector<at::Tensor>& parameters, double scale = 0.1) {
+inline void randomize_gradients(const std::vector<at::Tensor>& parameters, double scale = 0.1) {
   for (const auto& parameter : parameters) {
     set_gradient(parameter,
                  torch::randn(parameter.sizes(), parameter.options().requires_grad(false)) * scale);

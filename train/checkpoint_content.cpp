@@ -44,8 +44,8 @@ void check_content(const record::Checkpoints::Loaded& loaded) {
     const auto model = make_network(config);
     record::restore(loaded, *model,
                     nullptr);  // first, because optimisers inspect the weights that they are given
-    auto optimisers = find_method(config.optim).make(split_for(*model, config), config);
-    record::restore(loaded, *model, &optimisers);
+    auto optimizers = find_method(config.optim).make(split_for(*model, config), config);
+    record::restore(loaded, *model, &optimizers);
   });
 }
 

@@ -13,16 +13,16 @@ schedules::Factor rate_factor(const Config& config) {
 
 }  // namespace
 
-LearningRates::LearningRates(const Config& config, const Optimisers& optimisers)
+LearningRates::LearningRates(const Config& config, const Optimizers& optimizers)
     : within_epochs_(config.schedule == "cosine" || config.warm_up > 0) {
-  for (const auto& optimizer : optimisers) schedules_.emplace_back(*optimizer, rate_factor(config));
+  for (const auto& optimizer : optimizers) schedules_.emplace_back(*optimizer, rate_factor(config));
 }
 
-void LearningRates::apply(Optimisers& optimisers, int64_t epoch, int64_t step,
+void LearningRates::apply(Optimizers& optimizers, int64_t epoch, int64_t step,
                           int64_t steps_per_epoch) const {
   const double part = within_epochs_ ? static_cast<double>(step) / static_cast<double>(steps_per_epoch) : 0;
-  for (size_t i = 0; i < optimisers.size(); ++i) {
-    schedules_[i].apply(*optimisers[i], static_cast<double>(epoch) + part);
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    schedules_[i].apply(*optimizers[i], static_cast<double>(epoch) + part);
   }
 }
 

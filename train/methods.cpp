@@ -18,7 +18,7 @@ using torch::optim::Optimizer;
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
 using Groups = std::vector<OptimizerParamGroup>;
-using Maker = std::function<Optimisers(const ParameterSplit&, const Config&)>;
+using Maker = std::function<Optimizers(const ParameterSplit&, const Config&)>;
 
 /// Euclidean parameters in two groups: matrices, which decay, and biases and normalisation, which do where it
 /// is asked for. Groups without parameters are left out.
@@ -49,11 +49,11 @@ std::unique_ptr<Optimizer> sgd(const std::vector<at::Tensor>& parameters, const 
 }
 
 /// ADAM, or AdamW, which decays by 0.01 where it is not told otherwise.
-template <class Optimiser, class Options>
+template <class Adam, class Options>
 std::unique_ptr<Optimizer> adam_of(const std::vector<at::Tensor>& parameters, const Config& config) {
   const auto plain = Options(*config.lr).betas({config.beta1, config.beta2_of_adam()}).weight_decay(0);
   const auto decaying = Options(plain).weight_decay(*config.weight_decay);
-  return std::make_unique<Optimiser>(euclidean_groups(parameters, config, decaying, plain), plain);
+  return std::make_unique<Adam>(euclidean_groups(parameters, config, decaying, plain), plain);
 }
 constexpr auto adam = adam_of<Adam, torch::optim::AdamOptions>;
 constexpr auto adamw = adam_of<AdamW, torch::optim::AdamWOptions>;
@@ -85,22 +85,22 @@ Options on_manifold(const Config& config) {
 
 /// One optimiser for all parameters.
 template <std::unique_ptr<Optimizer> (*make)(const std::vector<at::Tensor>&, const Config&)>
-Optimisers alone(const ParameterSplit& split, const Config& config) {
-  Optimisers result;
+Optimizers alone(const ParameterSplit& split, const Config& config) {
+  Optimizers result;
   result.push_back(make(all_of(split), config));
   return result;
 }
 
-Optimisers make_cayley_sgd(const ParameterSplit& split, const Config& config) {
-  Optimisers result;
+Optimizers make_cayley_sgd(const ParameterSplit& split, const Config& config) {
+  Optimizers result;
   const auto options = on_manifold<CayleySGDOptions>(config).momentum(*config.momentum);
   result.push_back(std::make_unique<CayleySGD>(split.manifold, options));
   result.push_back(rest(split.euclidean, config));
   return result;
 }
 
-Optimisers make_cayley_adam(const ParameterSplit& split, const Config& config) {
-  Optimisers result;
+Optimizers make_cayley_adam(const ParameterSplit& split, const Config& config) {
+  Optimizers result;
   const auto options = on_manifold<CayleyAdamOptions>(config).betas({config.beta1, *config.beta2});
   result.push_back(std::make_unique<CayleyAdam>(split.manifold, options));
   result.push_back(rest(split.euclidean, config));
@@ -114,7 +114,7 @@ Maker by_retraction(Retraction policy = {}) {
     const auto options = RetractionSGDOptions<Retraction>(*config.lr_manifold)
                              .momentum(config.momentum.value_or(0))
                              .retraction(policy);
-    Optimisers result;
+    Optimizers result;
     if (config.rms_scaled) result.push_back(std::make_unique<RmsScaling>(split.manifold));
     result.push_back(std::make_unique<RetractionSGD<Retraction>>(split.manifold, options));
     result.push_back(rest(split.euclidean, config));
@@ -159,9 +159,9 @@ const Method& find_method(const std::string& name) {
                        [&](const Method& method) { return &method.facts == &facts; });
 }
 
-int64_t skipped_steps(const Optimisers& optimisers) {
+int64_t skipped_steps(const Optimizers& optimizers) {
   int64_t total = 0;
-  for (const auto& optimizer : optimisers) {
+  for (const auto& optimizer : optimizers) {
     if (const auto* ours = dynamic_cast<const ManifoldOptimizer*>(optimizer.get()))
       total += ours->skipped_steps();
   }

@@ -14,13 +14,13 @@
 
 namespace stiefel::train {
 
-using record::Optimisers;
+using record::Optimizers;
 
 /// A way to train, selectable by `--optim`. To add one, give it a row in the table of record/method_facts.cpp
 /// and in methods() the function that makes its optimisers.
 struct Method {
   const record::MethodFacts& facts;
-  std::function<Optimisers(const ParameterSplit&, const Config&)> make;
+  std::function<Optimizers(const ParameterSplit&, const Config&)> make;
 };
 
 /// One per optimiser in the table of methods, in its order.
@@ -30,6 +30,6 @@ const std::vector<Method>& methods();
 const Method& find_method(const std::string& name);
 
 /// How often a matrix was left in place for its gradient's sake.
-int64_t skipped_steps(const Optimisers& optimisers);
+int64_t skipped_steps(const Optimizers& optimizers);
 
 }  // namespace stiefel::train

@@ -17,9 +17,9 @@ namespace {
 
 std::shared_ptr<models::Network> make_image_network(const Config& config, const TaskShape& shape) {
   models::ConstrainedLayers::Choice choice;
-  if (config.is_parametrised()) choice.weights = parametrisation_from_string(config.weights);
+  if (config.is_parametrized()) choice.weights = parametrization_from_string(config.weights);
   choice.group_size = config.group_size;
-  choice.decorrelated = config.normalisation == "dbn";
+  choice.decorrelated = config.normalization == "dbn";
   return models::make_classifier(config.model, {shape.inputs, shape.outputs, config.dropout},
                                  models::ConstrainedLayers(choice));
 }
@@ -33,7 +33,7 @@ std::shared_ptr<models::Network> make_network(const Config& config) {
 }
 
 std::shared_ptr<models::Network> make_initial_network(const Config& config, const c10::Device& device) {
-  torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialisation));
+  torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialization));
   auto model = make_network(config);
   if (find_method(config.optim).facts.is_constrained()) model->place_on_manifold();
   model->to(device);

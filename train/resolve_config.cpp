@@ -8,7 +8,7 @@
 
 #include "base/numbers.h"
 #include "base/printable.h"
-#include "data/catalogue.h"
+#include "data/catalog.h"
 #include "models/recurrent_net.h"
 #include "penalty_schedule.h"
 #include "record/method_facts.h"
@@ -86,7 +86,7 @@ void resolve_task(Config& config, const record::MethodFacts& method) {
         "retraction, or the plain network rnn-N",
         config.optim, config.model));
   }
-  if (config.is_parametrised() || config.normalisation != "batch" || config.has_penalty() ||
+  if (config.is_parametrized() || config.normalization != "batch" || config.has_penalty() ||
       config.dropout > 0) {
     refuse("--weights, --normalisation, --penalty and --dropout are for images, not for --task " +
            config.task);
@@ -96,8 +96,8 @@ void resolve_task(Config& config, const record::MethodFacts& method) {
 /// The soft constraints and the parametrisations, which go with Euclidean optimisers only.
 void resolve_constraints(const Config& config, const record::MethodFacts& method) {
   check_method(config.penalty, "none", record::MethodFamily::kPenalty, "penalty");
-  check_method(config.weights, "plain", record::MethodFamily::kParametrisation, "weights");
-  check_method(config.normalisation, "batch", record::MethodFamily::kNormalisation, "normalisation");
+  check_method(config.weights, "plain", record::MethodFamily::kParametrization, "weights");
+  check_method(config.normalization, "batch", record::MethodFamily::kNormalization, "normalisation");
   check_within(config.srip_rounds, 1, 1000, "srip-rounds");
   check_within(config.group_size, 0, 1000000, "group-size");
   const auto refuse = [](const std::string& what, const std::string& why) {
@@ -108,7 +108,7 @@ void resolve_constraints(const Config& config, const record::MethodFacts& method
     if (method.is_constrained())
       refuse(what,
              fmt::format("has no meaning with --optim {}, whose weights are orthonormal", config.optim));
-    if (config.is_parametrised())
+    if (config.is_parametrized())
       refuse(what, fmt::format("has no meaning with --weights {}, which are orthonormal", config.weights));
     if (!config.penalty_weight) refuse(what, "needs --penalty-weight");
     check_within(*config.penalty_weight, kNotNegative, "penalty-weight");
@@ -117,7 +117,7 @@ void resolve_constraints(const Config& config, const record::MethodFacts& method
     refuse(config.penalty_weight ? "--penalty-weight" : "--penalty-schedule",
            "has no meaning without --penalty so, dso or srip");
   }
-  if (config.is_parametrised() && method.is_constrained()) {
+  if (config.is_parametrized() && method.is_constrained()) {
     refuse(fmt::format("--weights {}", config.weights),
            fmt::format(
                "has no meaning with --optim {}, which keeps the weights orthonormal itself; use sgd or adam",
@@ -142,11 +142,11 @@ void resolve_device(Config& config, const record::MethodFacts& method) {
   }
   if (config.precision == "bf16") {
     if (is_sequence_task(config.task)) refuse("but a recurrent network needs fp32 (or tf32)");
-    if (config.is_parametrised())
+    if (config.is_parametrized())
       refuse(fmt::format("in which --weights {} would not be orthonormal; use tf32 or fp32", config.weights));
-    if (config.normalisation != "batch")
+    if (config.normalization != "batch")
       refuse(fmt::format("in which --normalisation {} cannot be computed; use tf32 or fp32",
-                         config.normalisation));
+                         config.normalization));
   }
   const bool cayley = method.family == record::MethodFamily::kCayley;
   if (config.step_precision == "mixed" && !cayley) {

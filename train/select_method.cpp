@@ -16,8 +16,8 @@ void select_method(Config& config, const std::string& name) {
   config.optim = facts->is_optimizer() ? facts->name : "sgd";
   if (momentum) config.momentum = 0.9;
   if (facts->family == record::MethodFamily::kPenalty) config.penalty = name;
-  if (facts->family == record::MethodFamily::kParametrisation) config.weights = name;
-  if (facts->family == record::MethodFamily::kNormalisation) config.normalisation = name;
+  if (facts->family == record::MethodFamily::kParametrization) config.weights = name;
+  if (facts->family == record::MethodFamily::kNormalization) config.normalization = name;
 }
 
 }  // namespace stiefel::train

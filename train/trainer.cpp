@@ -38,7 +38,7 @@ namespace {
 /// graph; empty where none is known to. Checked first, because a recording that breaks inside a solver can
 /// leave the solver broken.
 std::string what_waits_for_host(const Config& config) {
-  if (config.normalisation == "dbn") return "the eigenproblems of --normalisation dbn wait for the host";
+  if (config.normalization == "dbn") return "the eigenproblems of --normalisation dbn wait for the host";
   if (config.weights == "omdsm") return "the eigenproblems of --weights omdsm wait for the host";
   if (config.weights == "matrix-exp") return "the exponential of --weights matrix-exp waits for the host";
   if (config.weights == "cayley") return "the solver of --weights cayley waits for the host";
@@ -57,8 +57,8 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       task_(make_task(config, device_)),
       model_(make_initial_network(config, device_)),
       split_(split_for(*model_, config)),
-      optimisers_(find_method(config.optim).make(split_, config)),
-      rates_(config, optimisers_),
+      optimizers_(find_method(config.optim).make(split_, config)),
+      rates_(config, optimizers_),
       checkpoints_(folder_),
       tally_(device_),
       graph_(device_, config.graph != "off"),
@@ -71,7 +71,7 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
     graph_.use(penalty_->generator());
   }
   if (const auto what = what_waits_for_host(config_); !what.empty()) graph_.refuse(what);
-  for (const auto& optimizer : optimisers_) {
+  for (const auto& optimizer : optimizers_) {
     if (!has_device_rates(*optimizer)) {
       graph_.refuse("an optimiser takes its rate from the host");
     }
@@ -90,7 +90,7 @@ void Trainer::resume(const record::Checkpoints::Loaded& loaded) {
         "{} has changed since {} was written: {}; restore it, or name its folder as data-dir in {}",
         config_.data, loaded.path.string(), fmt::join(changes, ", "), (folder_ / "config.toml").string()));
   }
-  record::restore(loaded, *model_, &optimisers_);
+  record::restore(loaded, *model_, &optimizers_);
   earlier_ = record::parts_so_far(folder_);
   graph_.forget();
   state_ = loaded.state;
@@ -106,8 +106,8 @@ void Trainer::one_step(int64_t step) {
 /// The host's part: everything that depends on where the run stands.
 void Trainer::prepare_step(int64_t step) {
   const auto epoch = state_.epoch;
-  rates_.apply(optimisers_, epoch, step, steps_per_epoch());
-  for (auto& optimizer : optimisers_) refresh_rates(*optimizer);
+  rates_.apply(optimizers_, epoch, step, steps_per_epoch());
+  for (auto& optimizer : optimizers_) refresh_rates(*optimizer);
   task_->seek(epoch, step);
   if (config_.dropout > 0) {
     torch::manual_seed(data::mix(static_cast<uint64_t>(config_.seed), epoch, step, data::Purpose::kDropout));
@@ -118,7 +118,7 @@ void Trainer::prepare_step(int64_t step) {
 /// The device's part, the same in every step, so that it can be captured once and replayed.
 void Trainer::step_on_device() {
   const auto batch = task_->next();
-  for (auto& optimizer : optimisers_) optimizer->zero_grad();
+  for (auto& optimizer : optimizers_) optimizer->zero_grad();
   at::Tensor scores;
   at::Tensor loss;
   {
@@ -133,7 +133,7 @@ void Trainer::step_on_device() {
     (penalty_ ? loss + penalty_->value() : loss).backward();
   }
   if (config_.clip > 0) clip_gradients_(split_.euclidean, config_.clip);
-  for (auto& optimizer : optimisers_) optimizer->step();
+  for (auto& optimizer : optimizers_) optimizer->step();
   tally_.add(*task_, loss, scores, batch.targets);
 }
 
@@ -222,17 +222,17 @@ record::EpochMetrics Trainer::finish_epoch() {
   m.test_loss = test.loss;
   m.test_error = test.error;
   if (task_->size(Task::Part::kValidation) > 0) m.validation_error = evaluate(Task::Part::kValidation).error;
-  m.rate_euclidean = optimisers_.back()->param_groups()[0].options().get_lr();
+  m.rate_euclidean = optimizers_.back()->param_groups()[0].options().get_lr();
   if (!split_.manifold.empty()) {
     // The last but one: the other parameters come last, and a scaling of gradients may come first.
-    m.rate_manifold = optimisers_[optimisers_.size() - 2]->param_groups()[0].options().get_lr();
+    m.rate_manifold = optimizers_[optimizers_.size() - 2]->param_groups()[0].options().get_lr();
   }
   if (const auto defects = measure_defects(); !defects.empty()) {
     m.defect_max = *std::max_element(defects.begin(), defects.end());
     m.defect_mean =
         std::accumulate(defects.begin(), defects.end(), 0.0) / static_cast<double>(defects.size());
   }
-  m.skipped_steps = skipped_steps(optimisers_);
+  m.skipped_steps = skipped_steps(optimizers_);
   state_.step = 0;
   state_.epoch_seconds = 0;
   state_.loss_sum = 0;
@@ -242,7 +242,7 @@ record::EpochMetrics Trainer::finish_epoch() {
 }
 
 void Trainer::checkpoint(bool best) {
-  checkpoints_.save(*model_, optimisers_, state_, record::to_toml(config_), best);
+  checkpoints_.save(*model_, optimizers_, state_, record::to_toml(config_), best);
 }
 
 void Trainer::write_record(const std::string& status) const {

@@ -85,7 +85,7 @@ class Trainer {
   std::shared_ptr<models::Network> model_;
   ParameterSplit split_;
   std::optional<PenaltyTerm> penalty_;
-  Optimisers optimisers_;
+  Optimizers optimizers_;
   LearningRates rates_;
   record::RunState state_;
   record::Checkpoints checkpoints_;

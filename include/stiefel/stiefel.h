@@ -5,14 +5,14 @@
 #include <stiefel/init.h>
 #include <stiefel/manifold.h>
 #include <stiefel/nn/decorrelated_batch_norm.h>
-#include <stiefel/nn/parametrised.h>
+#include <stiefel/nn/parametrized.h>
 #include <stiefel/optim/cayley_adam.h>
 #include <stiefel/optim/cayley_sgd.h>
 #include <stiefel/optim/curvilinear_search.h>
 #include <stiefel/optim/euclidean.h>
 #include <stiefel/optim/retraction_sgd.h>
 #include <stiefel/parameters.h>
-#include <stiefel/parametrisations.h>
+#include <stiefel/parametrizations.h>
 #include <stiefel/penalties.h>
 #include <stiefel/retractions.h>
 #include <stiefel/schedules.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "eight.cuh"
-#include "normalised_relu_kernels.h"
+#include "normalized_relu_kernels.h"
 
 /// Sums over the pixels, two per channel, in one launch. A block takes a tile of channels, eight to each of
 /// its lanes, and some of the rows; the block that finishes a tile last adds up what the others left. The

@@ -35,7 +35,7 @@ Launch rows_launch(const ReluShape& shape) {
   return {tiling, grid_of(std::min(blocks, share(rows, tiling.rows)), tiling)};
 }
 
-bool normalised_relu_fits(int channels) {
+bool normalized_relu_fits(int channels) {
   return channels > 0 && channels % kEight == 0 &&
          tiling_of(channels, kSumThreads, kMostLanes).tiles <= kCounters;
 }

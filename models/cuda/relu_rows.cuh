@@ -35,17 +35,17 @@ __device__ void for_rows_backwards(int count, const ThreadIndex& thread, Load lo
 }
 
 /// The normalisation of a thread's channels: z = (x − μ) γ/σ + β.
-struct Normaliser {
+struct Normalizer {
   Eight mean, scale, shift;
 
-  __device__ Normaliser(const float* statistics, const float* bias, int channels, int channel)
+  __device__ Normalizer(const float* statistics, const float* bias, int channels, int channel)
       : mean(unpack(load(statistics + channel))),
         scale(unpack(load(statistics + 2 * channels + channel))),
         shift(unpack(load(bias + channel))) {}
 
-  __device__ float centred(float x, int i) const { return x - mean.of[i]; }
-  __device__ float normalised(float centred_x, int i) const {
-    return fmaf(centred_x, scale.of[i], shift.of[i]);
+  __device__ float centered(float x, int i) const { return x - mean.of[i]; }
+  __device__ float normalized(float centered_x, int i) const {
+    return fmaf(centered_x, scale.of[i], shift.of[i]);
   }
 };
 

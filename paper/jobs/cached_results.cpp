@@ -119,8 +119,7 @@ bool cache_results(const Results& results, const fs::path& out) {
                  {"cells", cells}};
   const auto file = cached_results_file(*results.experiment, results.scale, out);
   fs::create_directories(file.parent_path());
-  // A command may hold bytes that are no UTF-8.
-  base::write_file(file, all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  base::write_file(file, base::dump_json(all));
   return true;
 }
 

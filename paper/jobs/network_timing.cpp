@@ -7,7 +7,7 @@
 
 #include "base/interrupt.h"
 #include "base/stopwatch.h"
-#include "data/catalogue.h"
+#include "data/catalog.h"
 #include "smoke_data.h"
 #include "train/device.h"
 #include "train/network.h"
@@ -87,7 +87,7 @@ void time_networks(std::vector<Job>& jobs, Scale scale, const std::function<void
     const auto& config = job.spec.config;
     std::string network = config.model;
     if (config.weights != "plain") network += " of " + config.weights + " weights";
-    if (config.normalisation != "batch") network += " with " + config.normalisation;
+    if (config.normalization != "batch") network += " with " + config.normalization;
     auto found = known.find(network);
     if (found == known.end()) {
       say("timing a pass of " + network);

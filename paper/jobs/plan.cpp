@@ -26,7 +26,7 @@ double relative_cost(const record::Config& config) {
   }
   // The n×n solve and the decompositions wait for one another on any device.
   if (config.optim == "cayley-closed") return 8 * cost;
-  if (config.optim == "polar" || config.weights == "omdsm" || config.normalisation == "dbn") return 4 * cost;
+  if (config.optim == "polar" || config.weights == "omdsm" || config.normalization == "dbn") return 4 * cost;
   return cost;
 }
 

@@ -36,7 +36,7 @@ std::string shorten_schedule(const std::string& schedule) {
 
 /// The recipe's data set where it is present, else one that is and that its network can read.
 std::string stand_in_data(const record::Config& config, const std::string& data_dir) {
-  const bool grey = train::is_sequence_task(config.task);
+  const bool gray = train::is_sequence_task(config.task);
   const auto is_complete = [](const data::Found& place) { return place.complete(); };
   const auto present = [&](const data::SetFacts& facts) {
     const auto found = data::find(facts, data_dir);
@@ -46,8 +46,8 @@ std::string stand_in_data(const record::Config& config, const std::string& data_
   // Half a set in a folder that the user named is that run's error, not a reason to take another set.
   if (!data::named_folder(data_dir).empty() && !data::find(data::facts_of(config.data), data_dir).empty())
     return config.data;
-  for (const auto& facts : data::catalogue()) {
-    if ((!grey || facts.channels() == 1) && present(facts)) return facts.name;
+  for (const auto& facts : data::catalog()) {
+    if ((!gray || facts.channels() == 1) && present(facts)) return facts.name;
   }
   return config.data;  // the run will say what is missing and how to get it
 }
@@ -96,7 +96,7 @@ RunSpec run_spec(const Recipe& recipe, Scale scale, int64_t seed, const RunEnvir
   config.precision = environment.precision;
   // What cannot be computed in bfloat16 is computed in the device's usual precision beside the others.
   const bool needs_more =
-      train::is_sequence_task(config.task) || config.is_parametrised() || config.normalisation != "batch";
+      train::is_sequence_task(config.task) || config.is_parametrized() || config.normalization != "batch";
   if (config.precision == "bf16" && needs_more) config.precision = "auto";
   train::resolve(config);
   spec.name = spec.unitariness

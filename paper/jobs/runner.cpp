@@ -13,7 +13,7 @@
 #include "base/interrupt.h"
 #include "base/printable.h"
 #include "base/stopwatch.h"
-#include "data/catalogue.h"
+#include "data/catalog.h"
 #include "data/places.h"
 #include "record/checkpoint.h"
 #include "record/new_run_facts.h"

@@ -8,7 +8,7 @@
 #include "base/folder_lock.h"
 #include "base/printable.h"
 #include "data/byte_reader.h"
-#include "data/catalogue.h"
+#include "data/catalog.h"
 #include "data/places.h"
 
 namespace stiefel::paper {

@@ -201,12 +201,6 @@ std::string as_json(const Results& results, const Verdict& verdict) {
 
 }  // namespace
 
-std::vector<std::string> result_formats() {
-  std::vector<std::string> all;
-  for (const auto& [format, name] : base::kOutputFormats) all.emplace_back(name);
-  return all;
-}
-
 std::string format_value(double value, Style style) {
   if (!std::isfinite(value)) return "not finite";
   switch (style) {

@@ -7,9 +7,6 @@
 
 namespace stiefel::paper {
 
-/// The names that `--format` takes: table, md, csv, json.
-std::vector<std::string> result_formats();
-
 /// Results beside the paper's. "table" is for a terminal, "md" for a document; "csv" has a line per cell, or
 /// per epoch where the experiment is a figure; "json" has everything, the runs' provenance and curves
 /// included. Each says which scale it was and what that means.

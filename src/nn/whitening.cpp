@@ -95,8 +95,8 @@ class Whiten : public torch::autograd::Function<Whiten> {
     const auto mean = x.mean(at::IntArrayRef({0, 2, 3}));
     auto sigmas = zero_blocks(parts, x);
     over_samples(x, kStatisticsChunk, [&](int64_t first, int64_t count) {
-      const auto centred = x.narrow(0, first, count) - mean.view({-1, 1, 1});
-      for (size_t i = 0; i < parts.size(); ++i) sigmas[i] += cross(centred, centred, parts[i]);
+      const auto centered = x.narrow(0, first, count) - mean.view({-1, 1, 1});
+      for (size_t i = 0; i < parts.size(); ++i) sigmas[i] += cross(centered, centered, parts[i]);
     });
 
     variable_list saved{x, gamma, mean};
@@ -148,10 +148,10 @@ class Whiten : public torch::autograd::Function<Whiten> {
     auto products = zero_blocks(parts, x);
     auto d_beta = at::zeros({x.size(1)}, x.options().dtype(at::kDouble));
     over_samples(x, kStatisticsChunk, [&](int64_t first, int64_t count) {
-      const auto centred = x.narrow(0, first, count) - mean.view({-1, 1, 1});
+      const auto centered = x.narrow(0, first, count) - mean.view({-1, 1, 1});
       const auto d = dy.narrow(0, first, count);
       d_beta += d.sum(at::IntArrayRef({0, 2, 3}));
-      for (size_t i = 0; i < parts.size(); ++i) products[i] += cross(d, centred, parts[i]);
+      for (size_t i = 0; i < parts.size(); ++i) products[i] += cross(d, centered, parts[i]);
     });
 
     auto d_gamma = at::empty_like(d_beta);

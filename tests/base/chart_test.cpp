@@ -93,7 +93,7 @@ TEST(SvgLines, WhatAnAxisDoesNotShowBreaksThem) {
             "M100.0 100.0H150.0V200.0H200.0M250.0 200.0H300.0");
 }
 
-TEST(SvgCharts, TextIsEscapedAndEveryTickIsLabelled) {
+TEST(SvgCharts, TextIsEscapedAndEveryTickIsLabeled) {
   EXPECT_EQ(svg_text(1, 2.04, "", "a<b & \"c\""),
             "<text x=\"1.0\" y=\"2.0\">a&lt;b &amp; &quot;c&quot;</text>\n");
   const auto x = axis(Axis::Scale::kLinear, {0, 4});

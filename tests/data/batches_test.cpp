@@ -39,11 +39,11 @@ class Batches : public ::testing::TestWithParam<std::tuple<int64_t, at::MemoryFo
   int64_t side() const { return channels() == 1 ? 28 : 32; }
 
   DeviceImages resident(const Images& images) const {
-    return {images, normalisation_of(images), torch::kCPU, format()};
+    return {images, normalization_of(images), torch::kCPU, format()};
   }
 };
 
-TEST_P(Batches, NormalisationGivesMeanZeroAndDeviationOne) {
+TEST_P(Batches, NormalizationGivesMeanZeroAndDeviationOne) {
   auto images = random_images(50, channels(), side());
   images.pixels.select(1, 0).floor_divide_(3);  // so that channels differ
   const auto set = resident(images);
@@ -57,7 +57,7 @@ TEST_P(Batches, NormalisationGivesMeanZeroAndDeviationOne) {
 
 TEST_P(Batches, ArePixelsAsTheyAreWithBlackAround) {
   const auto images = random_images(20, channels(), side());
-  const auto norm = normalisation_of(images);
+  const auto norm = normalization_of(images);
   const DeviceImages set(images, norm, torch::kCPU, format());
   const auto pick = torch::tensor({7, 3, 19, 3}, torch::kLong);
   const auto batch = set.batch(pick, {}, 1, 2, 3);
@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(All, Batches,
 
 TEST(Order, IsAPermutationThatChangesWithTheEpoch) {
   const Images images = random_images(1000, 1, 4);
-  const DeviceImages set(images, normalisation_of(images), torch::kCPU);
+  const DeviceImages set(images, normalization_of(images), torch::kCPU);
   const auto order = set.epoch_order(11, 0);
   EXPECT_EQ(order.scalar_type(), torch::kLong);
   EXPECT_TRUE(torch::equal(std::get<0>(order.sort()), torch::arange(1000)));
@@ -221,7 +221,7 @@ TEST(Seeds, AreApartForEveryArgument) {
 
 TEST(DeviceImagesErrors, NameWhatIsWrong) {
   const auto images = random_images(4, 3, 32);
-  const auto norm = normalisation_of(images);
+  const auto norm = normalization_of(images);
   EXPECT_MESSAGE(DeviceImages(random_images(4, 3, 33), norm, torch::kCPU), "images of 33x33 are larger");
   EXPECT_MESSAGE(DeviceImages(random_images(4, 1, 32), norm, torch::kCPU), "images of 1 channels");
   EXPECT_MESSAGE(DeviceImages({images.pixels.to(torch::kFloat), images.labels}, norm, torch::kCPU), "uint8");
@@ -229,9 +229,9 @@ TEST(DeviceImagesErrors, NameWhatIsWrong) {
                  "4 images but [3] labels");
 }
 
-TEST(Normalise, AConstantChannelIsNoDivisionByZero) {
+TEST(Normalize, AConstantChannelIsNoDivisionByZero) {
   const Images images{torch::full({3, 1, 28, 28}, 9, torch::kByte), torch::arange(3)};
-  const DeviceImages set(images, normalisation_of(images), torch::kCPU);
+  const DeviceImages set(images, normalization_of(images), torch::kCPU);
   EXPECT_TRUE(torch::isfinite(set.range(0, 3).images).all().item<bool>());
 }
 

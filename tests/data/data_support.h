@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "data/catalogue.h"
+#include "data/catalog.h"
 #include "tests/scratch.h"
 
 // What the tests of the data module share: small files in the real formats, a folder to put them in, and an

@@ -21,16 +21,16 @@ using support::Variable;
 class DatasetTest : public support::DataTest {};
 
 TEST_F(DatasetTest, LoadsEverySet) {
-  for (const auto& facts : catalogue()) {
+  for (const auto& facts : catalog()) {
     support::write_set(facts.name, folder_ / facts.folders.front());
     const auto set = load(facts.name, folder_);
-    const bool grey = facts.name.find("mnist") != std::string::npos;
-    const auto side = grey ? 28 : 32;
+    const bool gray = facts.name.find("mnist") != std::string::npos;
+    const auto side = gray ? 28 : 32;
     const auto train = facts.name == "cifar10" ? 60 : 12;
     EXPECT_EQ(set.name, facts.name);
     EXPECT_EQ(set.classes, facts.classes);
     EXPECT_EQ(set.where, folder_ / facts.folders.front());
-    EXPECT_EQ(set.train.pixels.sizes(), (std::vector<int64_t>{train, grey ? 1 : 3, side, side}));
+    EXPECT_EQ(set.train.pixels.sizes(), (std::vector<int64_t>{train, gray ? 1 : 3, side, side}));
     EXPECT_EQ(set.train.labels.sizes(), (std::vector<int64_t>{train}));
     EXPECT_EQ(set.train.labels.scalar_type(), torch::kLong);
     EXPECT_EQ(set.test.size(), 12);
@@ -313,8 +313,8 @@ TEST_P(RealSets, AreTheWholePublishedOnes) {
   const auto report = check(GetParam());
   EXPECT_TRUE(report.ok()) << report;
   const auto set = load(GetParam());
-  const bool grey = facts.name.find("mnist") != std::string::npos;
-  EXPECT_EQ(set.train.size(), grey ? 60000 : 50000);
+  const bool gray = facts.name.find("mnist") != std::string::npos;
+  EXPECT_EQ(set.train.size(), gray ? 60000 : 50000);
   EXPECT_EQ(set.test.size(), 10000);
   const auto counts = torch::bincount(set.test.labels);
   EXPECT_EQ(counts.size(0), set.classes);

@@ -74,14 +74,14 @@ TEST_F(Device, StepsEqualTheCpus) {
   }
 }
 
-TEST_F(Device, OptimisersRunThere) {
+TEST_F(Device, OptimizersRunThere) {
   std::vector<Tensor> weights;
   for (int i = 0; i < 3; ++i)
     weights.push_back(support::point({16, 3, 3, 8}, at::kFloat).detach().to(torch::kCUDA).requires_grad_());
   weights.push_back(weights[0].detach().to(at::kBFloat16).requires_grad_());
   stiefel::CayleySGD optimizer(weights, stiefel::CayleySGDOptions(0.1).momentum(0.9));
   for (int step = 0; step < 200; ++step) {
-    support::randomise_gradients(weights);
+    support::randomize_gradients(weights);
     optimizer.step();
   }
   for (int i = 0; i < 3; ++i) EXPECT_LT(support::defect(weights[i]), 5e-6 * 4);

@@ -352,7 +352,7 @@ TEST_F(CudaTraining, BatchesAreTheCpusBitForBit) {
       const auto side = channels == 1 ? 28 : 32;
       const stiefel::data::Images images{torch::randint(256, {70, channels, side, side}, at::kByte),
                                          torch::randint(10, {70}, at::kLong)};
-      const auto norm = normalisation_of(images);
+      const auto norm = normalization_of(images);
       const DeviceImages here(images, norm, at::kCPU, format);
       const DeviceImages there(images, norm, kCuda, format);
       const auto pick = torch::randperm(70).narrow(0, 0, 33).contiguous();

@@ -9,10 +9,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "models/cuda/normalised_relu_kernels.h"
+#include "models/cuda/normalized_relu_kernels.h"
 
 // The kernels of the normalised ReLU, their own code run on the CPU thread by thread, against the formula in
-// double. normalised_relu_test has them on a GPU, within LibTorch.
+// double. normalized_relu_test has them on a GPU, within LibTorch.
 
 namespace relu_kernels_test {
 
@@ -87,13 +87,13 @@ struct Pass {
     sum.assign(count, {});
     out.assign(gradient.size(), {});
     x_gradient.assign(count, {});
-    normalised_relu_forward(
+    normalized_relu_forward(
         shape,
         {x.data(), c.summed() ? addend.data() : nullptr, c.summed() ? sum.data() : nullptr, weight.data(),
          bias.data(), static_cast<float>(kMomentum), static_cast<float>(kEpsilon), running_mean.data(),
          running_variance.data(), &batches, statistics.data(), out.data(), partial.data(), counters.data()},
         nullptr);
-    normalised_relu_backward(
+    normalized_relu_backward(
         shape,
         {c.summed() ? sum.data() : x.data(), bias.data(), statistics.data(), gradient.data(),
          c.form == Form::kSummed ? sum_gradient.data() : nullptr, x_gradient.data(), weight_gradient.data(),
@@ -229,8 +229,8 @@ INSTANTIATE_TEST_SUITE_P(Forms, ReluKernels,
 
 TEST(ReluKernelsFit, MultiplesOfEightChannels) {
   for (const int channels : {8, 16, 24, 160, 640, 2048})
-    EXPECT_TRUE(normalised_relu_fits(channels)) << channels;
-  for (const int channels : {0, 3, 12, 8 * 257}) EXPECT_FALSE(normalised_relu_fits(channels)) << channels;
+    EXPECT_TRUE(normalized_relu_fits(channels)) << channels;
+  for (const int channels : {0, 3, 12, 8 * 257}) EXPECT_FALSE(normalized_relu_fits(channels)) << channels;
 }
 
 }  // namespace relu_kernels_test

@@ -37,7 +37,7 @@ std::unique_ptr<stiefel::ManifoldOptimizer> make(bool adam, const std::vector<Te
 void run(stiefel::ManifoldOptimizer& optimizer, const std::vector<Tensor>& parameters, int from, int to) {
   for (int step = from; step < to; ++step) {
     torch::manual_seed(100 + step);
-    support::randomise_gradients(parameters);
+    support::randomize_gradients(parameters);
     if (step == 3) parameters[0].mutable_grad()[0][0] = NAN;
     optimizer.step();
   }
@@ -106,14 +106,14 @@ TEST(Archive, GoesThroughTorchSaveAndLoad) {
   const auto a = support::point({4, 9});
   const auto b = copy_of(a);
   CayleyAdam first({a}, CayleyAdamOptions(0.1));
-  support::randomise_gradients({a});
+  support::randomize_gradients({a});
   first.step();
   std::stringstream stream;
   torch::save(first, stream);
   b.detach().copy_(a.detach());
   CayleyAdam second({b}, CayleyAdamOptions(0.3));
   torch::load(second, stream);
-  support::randomise_gradients({a});
+  support::randomize_gradients({a});
   support::set_gradient(b, a.grad());
   first.step();
   second.step();
@@ -124,7 +124,7 @@ TEST(Archive, WhatDoesNotFitIsRefusedAndChangesNothing) {
   const auto a = support::point({4, 9});
   const auto b = support::point({5, 9});
   CayleySGD one({a}, CayleySGDOptions(0.1).momentum(0.9));
-  support::randomise_gradients({a});
+  support::randomize_gradients({a});
   one.step();
   const auto bytes = support::save(one);
 

@@ -43,7 +43,7 @@ TEST(Options, ARateThatTurnsBadLaterIsCaughtBeforeTheStep) {
   const auto a = support::point({4, 9});
   const auto before = support::copy_of(a);
   CayleySGD optimizer({a}, CayleySGDOptions(0.1));
-  support::randomise_gradients({a});
+  support::randomize_gradients({a});
   optimizer.param_groups()[0].options().set_lr(std::nan(""));
   EXPECT_ERROR(optimizer.step(), "lr");
   EXPECT_TRUE(torch::equal(a, before));
@@ -105,7 +105,7 @@ Groups with_foreign_group(const Tensor& point, const Options& foreign) {
   return groups;
 }
 
-TEST(Groups, OptionsOfAnotherOptimiserAreRefusedByTheirTypes) {
+TEST(Groups, OptionsOfAnotherOptimizerAreRefusedByTheirTypes) {
   const auto a = support::point({4, 9});
   for (const auto* type : {"torch::optim::SGDOptions", "stiefel::CayleySGDOptions"}) {
     EXPECT_ERROR(CayleySGD(with_foreign_group(a, torch::optim::SGDOptions(0.01)), CayleySGDOptions(0.1)),
@@ -120,7 +120,7 @@ TEST(Groups, OptionsOfAnotherOptimiserAreRefusedByTheirTypes) {
                "stiefel::CayleySGDOptions");
 }
 
-TEST(Groups, OptionsOfAnotherOptimiserAreRefusedLaterToo) {
+TEST(Groups, OptionsOfAnotherOptimizerAreRefusedLaterToo) {
   const auto a = support::point({4, 9});
   const auto make = [&] { return CayleySGD({a}, CayleySGDOptions(0.1)); };
   const torch::optim::OptimizerParamGroup foreign({torch::ones({3}).requires_grad_()},
@@ -134,7 +134,7 @@ TEST(Groups, OptionsOfAnotherOptimiserAreRefusedLaterToo) {
   auto exchanged = make();
   const auto stored = support::save(exchanged);
   exchanged.param_groups()[0].set_options(std::make_unique<CayleyAdamOptions>(0.1));
-  support::randomise_gradients({a});
+  support::randomize_gradients({a});
   const auto before = support::copy_of(a);
   EXPECT_ERROR(exchanged.step(), "stiefel::CayleyAdamOptions");
   EXPECT_ERROR(support::load(exchanged, stored), "stiefel::CayleyAdamOptions");

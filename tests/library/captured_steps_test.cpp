@@ -52,7 +52,7 @@ TEST(EuclideanSteps, SgdByATensorsRateIsTorchs) {
       const auto rate = torch::zeros({}, at::kDouble);
       Tensor buffer;
       for (int step = 0; step < 6; ++step) {
-        support::randomise_gradients({reference}, 1);
+        support::randomize_gradients({reference}, 1);
         theirs.param_groups()[0].options().set_lr(rate_at(step));
         rate.fill_(rate_at(step));
         theirs.step();
@@ -75,7 +75,7 @@ TEST(EuclideanSteps, AdamByTensorsIsTorchs) {
     const auto rate = torch::zeros({}, at::kDouble), steps = torch::zeros({}, at::kDouble);
     const auto average = torch::zeros_like(ours), squares = torch::zeros_like(ours);
     for (int step = 0; step < 6; ++step) {
-      support::randomise_gradients({reference}, 1);
+      support::randomize_gradients({reference}, 1);
       theirs.param_groups()[0].options().set_lr(rate_at(step));
       rate.fill_(rate_at(step));
       theirs.step();
@@ -116,7 +116,7 @@ TEST(EuclideanSteps, RmspropByATensorsRateIsTorchs) {
   rate.on(at::kCPU);
   Tensor squares;
   for (int step = 0; step < 6; ++step) {
-    support::randomise_gradients({reference}, 1);
+    support::randomize_gradients({reference}, 1);
     theirs.param_groups()[0].options().set_lr(rate_at(step));
     rate.set(rate_at(step));
     theirs.step();

@@ -37,8 +37,8 @@ Statistics statistics(const Tensor& x, int64_t group_size, double eps) {
   Statistics result{m.mean(1), {}};
   for (int64_t first = 0; first < m.size(0); first += group_size) {
     const auto rows = m.narrow(0, first, std::min(group_size, m.size(0) - first));
-    const auto centred = rows - rows.mean(1, true);
-    const auto sigma = centred.mm(centred.t()) / static_cast<double>(m.size(1)) +
+    const auto centered = rows - rows.mean(1, true);
+    const auto sigma = centered.mm(centered.t()) / static_cast<double>(m.size(1)) +
                        eps * torch::eye(rows.size(0), at::kDouble);
     const auto [u, s, vh] = at::linalg_svd(sigma);
     result.whitening.push_back(u.mm(torch::diag(s.pow(-0.5))).mm(u.t()));
@@ -47,12 +47,12 @@ Statistics statistics(const Tensor& x, int64_t group_size, double eps) {
 }
 
 /// γ(P(X − μ)) + β.
-Tensor normalise(const Tensor& x, const Statistics& by, const Tensor& gamma, const Tensor& beta) {
-  const auto centred = matrix_of(x) - by.mean.unsqueeze(1);
+Tensor normalize(const Tensor& x, const Statistics& by, const Tensor& gamma, const Tensor& beta) {
+  const auto centered = matrix_of(x) - by.mean.unsqueeze(1);
   std::vector<Tensor> rows;
   int64_t first = 0;
   for (const auto& p : by.whitening) {
-    rows.push_back(p.mm(centred.narrow(0, first, p.size(0))));
+    rows.push_back(p.mm(centered.narrow(0, first, p.size(0))));
     first += p.size(0);
   }
   const auto y = gamma.to(at::kDouble).unsqueeze(1) * at::cat(rows) + beta.to(at::kDouble).unsqueeze(1);
@@ -98,7 +98,7 @@ TEST(Decorrelation, OutputIsTheDefinition) {
       if (last) x = x.contiguous(kChannelsLast);
       const auto y = layer->forward(x);
       const auto expected =
-          normalise(x, statistics(x, group, 1e-2), layer->weight.detach(), layer->bias.detach());
+          normalize(x, statistics(x, group, 1e-2), layer->weight.detach(), layer->bias.detach());
       EXPECT_LT(support::distance(y, expected), 1e-11)
           << at::IntArrayRef(shape) << " " << group << " " << last;
       EXPECT_EQ(y.strides(), x.strides());
@@ -206,7 +206,7 @@ TEST(Decorrelation, LargeBatchesAgreeInBothLayouts) {
     gradients.push_back(input.grad());
     if (!last) {
       EXPECT_LT(support::distance(
-                    y, normalise(x, statistics(x, 16, 1e-3), layer->weight.detach(), layer->bias.detach())),
+                    y, normalize(x, statistics(x, 16, 1e-3), layer->weight.detach(), layer->bias.detach())),
                 1e-10);
     }
   }
@@ -233,7 +233,7 @@ TEST(Decorrelation, EvaluationUsesTheRunningStatistics) {
     if (last) x = x.contiguous(kChannelsLast);
     const auto before = layer->running_whitening.clone();
     const auto y = layer->forward(x.requires_grad_(true));
-    const auto expected = normalise(x, {mean, whitening}, layer->weight.detach(), layer->bias.detach());
+    const auto expected = normalize(x, {mean, whitening}, layer->weight.detach(), layer->bias.detach());
     EXPECT_LT(support::distance(y, expected), 1e-11);
     EXPECT_EQ(support::distance(layer->running_whitening, before), 0);  // evaluation learns nothing
     // A frozen layer still passes gradients on: dX = Pᵀ(γ dY), and Σ dY to β.

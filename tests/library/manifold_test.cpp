@@ -129,7 +129,7 @@ TEST(Tangent, ProjectionIsTangentIdempotentAndOrthogonal) {
   }
 }
 
-TEST(Init, EveryInitialiserIsOrthonormal) {
+TEST(Init, EveryInitializerIsOrthonormal) {
   for (const auto type : kTypes) {
     for (const auto& shape : {std::vector<int64_t>{6, 20}, {20, 6}, {8, 8}, {1, 3}, {4, 2, 3, 3}}) {
       auto weight = torch::empty(shape, type);

@@ -50,13 +50,13 @@ void expect_left_and_told(const Options& options, const Mishap& mishap, const st
   const auto beside = support::point(shape, type);
   const auto other = support::point({6, 10}, type);
   Optimizer optimizer({struck, beside, other}, options);
-  support::randomise_gradients({struck, beside, other});
+  support::randomize_gradients({struck, beside, other});
   optimizer.step();
   mishap.strike(struck.detach());
   std::vector<Tensor> before;
   for (const auto& t : {struck, beside, other}) before.push_back(t.detach().clone());
   const auto state = support::save(optimizer);
-  support::randomise_gradients({struck, beside, other});
+  support::randomize_gradients({struck, beside, other});
   EXPECT_ERROR(optimizer.step(), "off the manifold by");
   EXPECT_TRUE(same_bits(struck, before[0]));
   EXPECT_EQ(optimizer.skipped_steps(), 1);
@@ -165,7 +165,7 @@ TEST(OffManifold, WhatAStepCanDrawInIsDrawnIn) {
     weight.detach().mul_(std::sqrt(1 + off / std::sqrt(6.0)));
     EXPECT_NEAR(support::defect(weight), off, 1e-9);
     for (int step = 0; step < 5; ++step) {
-      support::randomise_gradients({weight});
+      support::randomize_gradients({weight});
       optimizer.step();
     }
     EXPECT_LT(support::defect(weight), 1e-12);
@@ -177,7 +177,7 @@ TEST(OffManifold, ThePaperToTheLetterStartsAnywhere) {
   const auto weight = support::point({4, 9});
   CayleySGD optimizer({weight}, CayleySGDOptions(0.01).polish(false));
   weight.detach().mul_(3);
-  support::randomise_gradients({weight});
+  support::randomize_gradients({weight});
   const auto before = support::copy_of(weight);
   optimizer.step();
   EXPECT_EQ(optimizer.skipped_steps(), 0);
@@ -213,7 +213,7 @@ TEST(Retractions, ARateFarTooLargeIsSkippedAndCounted) {
         Optimizer optimizer(weights, typename Optimizer::Options(rate).momentum(momentum).retraction(policy));
         for (int step = 0; step < 40; ++step) {
           // Gradients of one direction and of all by turns.
-          support::randomise_gradients(weights, 1);
+          support::randomize_gradients(weights, 1);
           if (step % 2 == 0) {
             for (const auto& weight : weights) {
               const auto [p, n] = std::pair{weight.size(0), weight.size(1)};

@@ -15,7 +15,7 @@ using stiefel::Manifold;
 using support::copy_of;
 using support::distance;
 using support::point;
-using support::randomise_gradients;
+using support::randomize_gradients;
 using support::set_gradient;
 
 using Groups = std::vector<torch::optim::OptimizerParamGroup>;
@@ -42,7 +42,7 @@ TEST(Euclidean, GroupsEqualTorchSGD) {
                                             .weight_decay(c.decay)
                                             .nesterov(c.nesterov));
     for (int step = 0; step < 20; ++step) {
-      randomise_gradients(mine);
+      randomize_gradients(mine);
       for (size_t i = 0; i < mine.size(); ++i) set_gradient(theirs[i], mine[i].grad());
       ours.step();
       reference.step();
@@ -70,7 +70,7 @@ TEST(Euclidean, GroupsEqualTorchAdamAndAdamW) {
             theirs, torch::optim::AdamOptions(0.01).betas({0.9, 0.999}).weight_decay(decay));
       }
       for (int step = 0; step < 20; ++step) {
-        randomise_gradients(mine);
+        randomize_gradients(mine);
         set_gradient(theirs[0], mine[0].grad());
         ours.step();
         reference->step();
@@ -86,7 +86,7 @@ TEST(Euclidean, ComplexAdamIsAdamOnTheRealView) {
   CayleyAdam ours(mine, CayleyAdamOptions(0.01).manifold(Manifold::kEuclidean).betas({0.9, 0.999}));
   torch::optim::Adam reference(theirs, torch::optim::AdamOptions(0.01));
   for (int step = 0; step < 20; ++step) {
-    randomise_gradients(mine);
+    randomize_gradients(mine);
     set_gradient(theirs[0], at::view_as_real(mine[0].grad()));
     ours.step();
     reference.step();
@@ -150,7 +150,7 @@ TEST(Momentum, TakesEffect) {
       without = std::make_unique<CayleySGD>(std::vector<Tensor>{b}, CayleySGDOptions(0.1));
     }
     for (int step = 0; step < 3; ++step) {
-      randomise_gradients({a});
+      randomize_gradients({a});
       set_gradient(b, a.grad());
       with->step();
       without->step();
@@ -190,7 +190,7 @@ TEST(Layout, TallIsTheTransposeOfWide) {
   CayleyAdam first({wide}, CayleyAdamOptions(0.1));
   CayleyAdam second({tall}, CayleyAdamOptions(0.1));
   for (int step = 0; step < 5; ++step) {
-    randomise_gradients({wide});
+    randomize_gradients({wide});
     set_gradient(tall, wide.grad().t().contiguous());
     first.step();
     second.step();
@@ -205,7 +205,7 @@ TEST(Layout, ALazilyConjugatedParameterMovesToo) {
   CayleySGD first({plain}, CayleySGDOptions(0.1).momentum(0.9));
   CayleySGD second({lazy}, CayleySGDOptions(0.1).momentum(0.9));
   for (int step = 0; step < 5; ++step) {
-    randomise_gradients({plain});
+    randomize_gradients({plain});
     lazy.mutable_grad() = plain.grad().conj().resolve_conj().conj();
     first.step();
     second.step();
@@ -230,7 +230,7 @@ TEST(Batching, StepsOfAStackAreStepsOfItsMatrices) {
         apart = std::make_unique<CayleySGD>(single, CayleySGDOptions(0.1).momentum(0.9));
       }
       for (int step = 0; step < 5; ++step) {
-        randomise_gradients({stack});
+        randomize_gradients({stack});
         for (int i = 0; i < 6; ++i) set_gradient(single[i], stack.grad()[i / 3][i % 3]);
         together->step();
         apart->step();
@@ -281,7 +281,7 @@ TEST(Batching, ThousandsOfSmallMatricesAgreeWithOneAlone) {
   CayleySGD all(many, CayleySGDOptions(0.1).momentum(0.9));
   CayleySGD one({alone}, CayleySGDOptions(0.1).momentum(0.9));
   for (int step = 0; step < 3; ++step) {
-    randomise_gradients(many);
+    randomize_gradients(many);
     set_gradient(alone, many[1234].grad());
     all.step();
     one.step();
@@ -295,7 +295,7 @@ TEST(Gradients, AreNotChangedAndUndefinedOnesAreSkipped) {
   const auto b = point({4, 9});
   const auto still = copy_of(b);
   CayleySGD optimizer({a, b}, CayleySGDOptions(0.1).momentum(0.9));
-  randomise_gradients({a});
+  randomize_gradients({a});
   const auto gradient = a.grad().clone();
   optimizer.step();
   EXPECT_TRUE(torch::equal(a.grad(), gradient));
@@ -325,7 +325,7 @@ TEST(Gradients, ANonFiniteOneLeavesItsMatrixAlone) {
             reference = std::make_unique<CayleySGD>(only, options);
           }
           const auto step = [&](bool spoil) {
-            randomise_gradients({a, b});
+            randomize_gradients({a, b});
             set_gradient(alone, b.grad());
             if (spoil) a.mutable_grad()[1][2] = bad;
             optimizer->step();
@@ -355,7 +355,7 @@ TEST(Gradients, ASkippedMatrixKeepsItsState) {
   CayleyAdam with({a}, CayleyAdamOptions(0.1));
   CayleyAdam without({b}, CayleyAdamOptions(0.1));
   for (int step = 0; step < 4; ++step) {
-    randomise_gradients({a});
+    randomize_gradients({a});
     set_gradient(b, a.grad());
     with.step();
     without.step();
@@ -398,7 +398,7 @@ TEST(Rates, SchedulersOfTorchWork) {
   EXPECT_NEAR(optimizer.param_groups()[0].options().get_lr(), 0.1, 1e-15);
   const auto fast = copy_of(a);
   CayleySGD other({fast}, CayleySGDOptions(0.1));
-  randomise_gradients({a});
+  randomize_gradients({a});
   set_gradient(fast, a.grad());
   optimizer.step();
   other.step();
@@ -443,7 +443,7 @@ TEST(Threads, AgreeToRounding) {
     for (int i = 0; i < 100; ++i) weights.push_back(point({8, 16}, at::kFloat));
     CayleyAdam optimizer(weights, CayleyAdamOptions(0.1));
     for (int step = 0; step < 5; ++step) {
-      randomise_gradients(weights);
+      randomize_gradients(weights);
       optimizer.step();
     }
     return weights;
@@ -469,7 +469,7 @@ TEST(Memory, DoesNotGrow) {
   std::vector<Tensor> weights{point({64, 576}, at::kFloat), point({64, 576}, at::kFloat),
                               point({32, 32}, at::kFloat)};
   CayleySGD optimizer(weights, CayleySGDOptions(0.1).momentum(0.9));
-  randomise_gradients(weights);
+  randomize_gradients(weights);
   for (int step = 0; step < 200; ++step) optimizer.step();
   const auto before = resident();
   for (int step = 0; step < 1000; ++step) optimizer.step();

@@ -124,7 +124,7 @@ TEST(SplitParameters, SaysWhereItTakesNothing) {
       Names{"weight"});
 }
 
-TEST(SplitParameters, FeedsAnOptimiserThatKeepsWeightsOrthonormal) {
+TEST(SplitParameters, FeedsAnOptimizerThatKeepsWeightsOrthonormal) {
   nn::Sequential net(nn::Linear(20, 16), nn::Tanh(), nn::Linear(16, 1));
   auto split = stiefel::split_parameters(*net);
   for (auto& weight : split.manifold) stiefel::init::haar_(weight);

@@ -51,7 +51,7 @@ std::unique_ptr<stiefel::ManifoldOptimizer> make_optimizer(const Plan& plan, con
 }
 
 /// Minimises f from `start`, whose shape says how the weight lies: tall or wide.
-Tensor minimise(const Plan& plan, const Tensor& start, const Objective& f) {
+Tensor minimize(const Plan& plan, const Tensor& start, const Objective& f) {
   auto x = start.clone().requires_grad_();
   auto optimizer = make_optimizer(plan, x);
   const stiefel::Schedule schedule(*optimizer, [&](double time) { return std::pow(plan.decay, time); });
@@ -91,7 +91,7 @@ TEST(Problems, PcaFindsTheLeadingEigenvectors) {
     const auto start = haar({p, n}, type);
     for (const auto& plan :
          {Plan{"Cayley SGD", false, 0.02, 1, 500}, {"Cayley ADAM", true, 1, 0.999, 1500}}) {
-      const auto x = minimise(plan, start, f);
+      const auto x = minimize(plan, start, f);
       expect_minimum(f, start, x, best, -best, plan.name);
       const auto apart = at::matmul(x.mH(), x) - at::matmul(leading, leading.mH());
       EXPECT_LT(apart.abs().max().item<double>(), 1e-4) << plan.name;
@@ -112,7 +112,7 @@ TEST(Problems, BrockettFindsEachEigenvector) {
     const auto start = haar({n, p}, type);
     for (const auto& plan :
          {Plan{"Cayley SGD", false, 0.02, 1, 800}, {"Cayley ADAM", true, 1, 0.999, 1500}}) {
-      const auto x = minimise(plan, start, f);
+      const auto x = minimize(plan, start, f);
       expect_minimum(f, start, x, best, best, plan.name);
       const auto cosines = at::matmul(x.mH(), vectors.narrow(1, 0, p)).diagonal().abs();
       EXPECT_LT((1 - cosines).max().item<double>(), 1e-7) << plan.name;
@@ -139,7 +139,7 @@ TEST(Problems, ProcrustesFindsThePolarFactor) {
       start[0].neg_();
     for (const auto& plan :
          {Plan{"Cayley SGD", false, 0.002, 1, 1500}, {"Cayley ADAM", true, 0.5, 0.997, 2000}}) {
-      const auto x = minimise(plan, start, f);
+      const auto x = minimize(plan, start, f);
       expect_minimum(f, start, x, best, best, plan.name);
       EXPECT_LT((x - answer).abs().max().item<double>(), 1e-4) << plan.name;
     }
@@ -164,7 +164,7 @@ TEST(Problems, JointDiagonalisationFindsTheCommonEigenvectors) {
     const auto start = haar({n, n}, type);
     for (const auto& plan :
          {Plan{"Cayley SGD", false, 0.005, 1, 1500}, {"Cayley ADAM", true, 0.5, 0.997, 2000}}) {
-      const auto x = minimise(plan, start, f);
+      const auto x = minimize(plan, start, f);
       expect_minimum(f, start, x, 0, scale, plan.name);
       // |XᴴU| is a permutation: one 1 in each row and in each column.
       const auto match = at::matmul(x.mH(), u).abs();

@@ -11,7 +11,7 @@ using stiefel::RetractionSGD;
 using stiefel::RetractionSGDOptions;
 using stiefel::WenYin;
 using support::copy_of;
-using support::randomise_gradients;
+using support::randomize_gradients;
 
 TEST(RetractionSgdArchive, ContinuingEqualsNotStopping) {
   for (const auto& one : cases::all()) {
@@ -21,7 +21,7 @@ TEST(RetractionSgdArchive, ContinuingEqualsNotStopping) {
       const auto run = [](torch::optim::Optimizer& optimizer, const Tensor& weight, int from, int to) {
         for (int step = from; step < to; ++step) {
           torch::manual_seed(100 + step);
-          randomise_gradients({weight});
+          randomize_gradients({weight});
           if (step == 2) weight.mutable_grad()[0][0] = NAN;
           optimizer.step();
         }

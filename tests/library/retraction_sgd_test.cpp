@@ -16,7 +16,7 @@ using stiefel::RetractionSGD;
 using stiefel::RetractionSGDOptions;
 using support::copy_of;
 using support::distance;
-using support::randomise_gradients;
+using support::randomize_gradients;
 using support::set_gradient;
 
 const MomentumParamState& state_of(torch::optim::Optimizer& optimizer) {
@@ -85,7 +85,7 @@ TEST(RetractionSgd, FollowsTheDenseSimulation) {
           Simulation simulation(one, weight, layout);
           const auto start = copy_of(weight);
           for (int step = 0; step < 50; ++step) {
-            randomise_gradients({weight}, 0.5);
+            randomize_gradients({weight}, 0.5);
             const auto gradient = weight.grad().clone();
             optimizer->step();
             EXPECT_TRUE(torch::equal(weight.grad(), gradient)) << "the gradient was changed";
@@ -103,7 +103,7 @@ TEST(RetractionSgd, BareKeepsNoMomentum) {
   for (const auto& one : cases::all()) {
     const auto weight = support::point({4, 9});
     const auto bare = one.sgd({weight}, 0.1, 0, false);
-    randomise_gradients({weight});
+    randomize_gradients({weight});
     bare->step();
     EXPECT_FALSE(state_of(*bare).momentum_buffer.defined()) << one.name;
     const auto with = one.sgd({copy_of(weight)}, 0.1, 0.9, false);
@@ -122,7 +122,7 @@ TEST(RetractionSgd, ByTheExactFormIsExactCayleySgd) {
         RetractionSGD<CayleyExact> ours({a}, RetractionSGDOptions<CayleyExact>(0.2).momentum(momentum));
         stiefel::CayleySGD theirs({b}, stiefel::CayleySGDOptions(0.2).momentum(momentum).exact(true));
         for (int step = 0; step < 50; ++step) {
-          randomise_gradients({a}, 0.5);
+          randomize_gradients({a}, 0.5);
           set_gradient(b, a.grad());
           ours.step();
           theirs.step();
@@ -151,7 +151,7 @@ TEST(RetractionSgd, TakesAPolicyOfTheUser) {
       RetractionSGD<Mine> mine({a}, RetractionSGDOptions<Mine>(0.1).momentum(momentum));
       RetractionSGD<Polar> polar({b}, RetractionSGDOptions<Polar>(0.1).momentum(momentum));
       for (int step = 0; step < 20; ++step) {
-        randomise_gradients({a}, 0.5);
+        randomize_gradients({a}, 0.5);
         set_gradient(b, a.grad());
         mine.step();
         polar.step();
@@ -179,7 +179,7 @@ TEST(RetractionSgd, EuclideanGroupsAreTorchSgd) {
           torch::optim::SGDOptions(0.05).momentum(momentum).nesterov(nesterov).weight_decay(0.01);
       torch::optim::SGD theirs({b}, options);
       for (int step = 0; step < 20; ++step) {
-        randomise_gradients({a, weight});
+        randomize_gradients({a, weight});
         set_gradient(b, a.grad());
         ours.step();
         theirs.step();
@@ -203,7 +203,7 @@ TEST(RetractionSgd, ANonFiniteGradientLeavesPointAndMomentumAlone) {
         const auto second = one.sgd({alone_b}, 0.1, momentum, false);
         for (int step = 0; step < 6; ++step) {
           const bool spoil = step % 2 == 1;
-          randomise_gradients({a, b});
+          randomize_gradients({a, b});
           set_gradient(alone_a, a.grad());
           set_gradient(alone_b, b.grad());
           if (spoil) a.mutable_grad()[1][2] = bad;
@@ -223,7 +223,7 @@ TEST(RetractionSgd, ASkippedMatrixKeepsPointAndMomentumBitForBit) {
   for (const auto& one : cases::all()) {
     const auto weight = support::point({4, 9});
     const auto optimizer = one.sgd({weight}, 0.1, 0.9, false);
-    randomise_gradients({weight});
+    randomize_gradients({weight});
     optimizer->step();
     const auto before = copy_of(weight), momentum = state_of(*optimizer).momentum_buffer.clone();
     set_gradient(weight, torch::full_like(weight, NAN));
@@ -260,7 +260,7 @@ TEST(RetractionSgd, ALazilyConjugatedParameterMovesToo) {
     const auto first = one.sgd({plain}, 0.1, 0.9, false);
     const auto second = one.sgd({lazy}, 0.1, 0.9, false);
     for (int step = 0; step < 5; ++step) {
-      randomise_gradients({plain});
+      randomize_gradients({plain});
       lazy.mutable_grad() = plain.grad().conj().resolve_conj().conj();
       first->step();
       second->step();

@@ -56,10 +56,10 @@ TEST(Models, MapImagesToScores) {
   }
 }
 
-using stiefel::Parametrisation;
+using stiefel::Parametrization;
 using stiefel::models::ConstrainedLayers;
 using stiefel::nn::DecorrelatedBatchNorm2dImpl;
-using stiefel::nn::ParametrisedConv2dImpl;
+using stiefel::nn::ParametrizedConv2dImpl;
 
 template <class Layer>
 int64_t count_layers(const torch::nn::Module& net) {
@@ -79,15 +79,15 @@ void expect_trains(stiefel::models::Network& net, const std::string& what) {
   }
 }
 
-TEST(Models, EveryNetworkTakesParametrisedWeights) {
-  const std::vector<std::pair<const char*, std::vector<Parametrisation>>> cases{
+TEST(Models, EveryNetworkTakesParametrizedWeights) {
+  const std::vector<std::pair<const char*, std::vector<Parametrization>>> cases{
       {"small",
-       {Parametrisation::kOmdsm, Parametrisation::kMatrixExp, Parametrisation::kCayley,
-        Parametrisation::kHouseholder}},
+       {Parametrization::kOmdsm, Parametrization::kMatrixExp, Parametrization::kCayley,
+        Parametrization::kHouseholder}},
       {"wrn-10-1",
-       {Parametrisation::kOmdsm, Parametrisation::kMatrixExp, Parametrisation::kCayley,
-        Parametrisation::kHouseholder}},
-      {"vgg-13", {Parametrisation::kOmdsm}}};
+       {Parametrization::kOmdsm, Parametrization::kMatrixExp, Parametrization::kCayley,
+        Parametrization::kHouseholder}},
+      {"vgg-13", {Parametrization::kOmdsm}}};
   for (const auto& [name, kinds] : cases) {
     for (const auto kind : kinds) {
       const auto net = make_classifier(name, {3, 7, 0}, ConstrainedLayers({kind, 0, false}));
@@ -95,13 +95,13 @@ TEST(Models, EveryNetworkTakesParametrisedWeights) {
       expect_trains(*net, what);
       // OMDSM takes every convolution; the others those that could go on the manifold.
       const auto plain = make_classifier(name, {3, 7, 0});
-      const auto expected = kind == Parametrisation::kOmdsm
+      const auto expected = kind == Parametrization::kOmdsm
                                 ? count_layers<torch::nn::Conv2dImpl>(*plain)
                                 : static_cast<int64_t>(stiefel::split_parameters(*plain).manifold.size());
-      EXPECT_EQ(count_layers<ParametrisedConv2dImpl>(*net), expected) << what;
+      EXPECT_EQ(count_layers<ParametrizedConv2dImpl>(*net), expected) << what;
       EXPECT_EQ(parameter_count(*net), parameter_count(*plain)) << what;
       for (const auto& module : net->modules()) {
-        if (const auto* layer = module->as<ParametrisedConv2dImpl>()) {
+        if (const auto* layer = module->as<ParametrizedConv2dImpl>()) {
           EXPECT_LT(layer->defect(), 1e-4) << what;
         }
       }
@@ -109,7 +109,7 @@ TEST(Models, EveryNetworkTakesParametrisedWeights) {
   }
 }
 
-TEST(Models, EveryNetworkTakesDecorrelatedNormalisation) {
+TEST(Models, EveryNetworkTakesDecorrelatedNormalization) {
   for (const char* name : {"small", "wrn-10-1", "vgg-13"}) {
     const auto net = make_classifier(name, {3, 7, 0}, ConstrainedLayers({std::nullopt, 0, true}));
     expect_trains(*net, name);
@@ -122,9 +122,9 @@ TEST(Models, EveryNetworkTakesDecorrelatedNormalisation) {
 
 TEST(Models, OmdsmTakesItsGroups) {
   const auto net =
-      make_classifier("small", {3, 7, 0}, ConstrainedLayers({Parametrisation::kOmdsm, 16, false}));
+      make_classifier("small", {3, 7, 0}, ConstrainedLayers({Parametrization::kOmdsm, 16, false}));
   for (const auto& module : net->modules()) {
-    if (const auto* layer = module->as<ParametrisedConv2dImpl>()) {
+    if (const auto* layer = module->as<ParametrizedConv2dImpl>()) {
       EXPECT_EQ(layer->omdsm_options().group_size, 16);
     }
   }

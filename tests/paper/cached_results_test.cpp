@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "base/output_format.h"
 #include "paper/jobs/cached_results.h"
 #include "paper/jobs/results.h"
 #include "paper/jobs/run_store.h"
@@ -45,7 +46,7 @@ void expect_same(const Results& a, const Results& b) {
       EXPECT_EQ(one.measured[k].origin, other.measured[k].origin);
     }
   }
-  for (const auto& format : result_formats())
+  for (const auto& format : base::output_formats())
     EXPECT_EQ(format_results(a, judge(a), format), format_results(b, judge(b), format)) << format;
 }
 

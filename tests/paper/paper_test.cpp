@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/files.h"
+#include "base/output_format.h"
 #include "data/dataset.h"
 #include "paper/jobs/cell_values.h"
 #include "paper/jobs/plan.h"
@@ -347,7 +348,7 @@ TEST(Formats, ShowOursThePapersAndTheDifference) {
   results.cells[0].wanted = 3;
   results.cells[1].measured.clear();
   const auto verdict = judge(results);
-  for (const auto& format : result_formats()) {
+  for (const auto& format : base::output_formats()) {
     const auto text = format_results(results, verdict, format);
     EXPECT_NE(text.find("short: a tenth"), std::string::npos) << format << " must say that it is short";
   }

@@ -34,20 +34,20 @@ struct Tiny {
     stiefel::train::resolve(config);
     auto split = stiefel::split_parameters(*model);
     for (auto& weight : split.manifold) stiefel::init::haar_(weight);
-    optimisers = stiefel::train::find_method("cayley-sgd").make(split, config);
+    optimizers = stiefel::train::find_method("cayley-sgd").make(split, config);
   }
   void step(int seed) {
     torch::manual_seed(seed);
-    for (auto& optimizer : optimisers) optimizer->zero_grad();
+    for (auto& optimizer : optimizers) optimizer->zero_grad();
     model->forward(torch::randn({4, 1, 32, 32})).square().sum().backward();
-    for (auto& optimizer : optimisers) optimizer->step();
+    for (auto& optimizer : optimizers) optimizer->step();
   }
   Config config;
   std::shared_ptr<stiefel::models::Network> model;
-  Optimisers optimisers;
+  Optimizers optimizers;
 };
 
-TEST_F(Folder, CheckpointsRestoreModelOptimisersAndState) {
+TEST_F(Folder, CheckpointsRestoreModelOptimizersAndState) {
   Tiny a;
   a.step(1);
   RunState state;
@@ -60,7 +60,7 @@ TEST_F(Folder, CheckpointsRestoreModelOptimisersAndState) {
   metrics.defect_max = 1e-7;
   state.history = {metrics};
   const Checkpoints checkpoints(folder_);
-  checkpoints.save(*a.model, a.optimisers, state, "the config", true);
+  checkpoints.save(*a.model, a.optimizers, state, "the config", true);
   std::string complaint;
   const auto loaded = checkpoints.newest(complaint);
   ASSERT_TRUE(loaded);
@@ -70,7 +70,7 @@ TEST_F(Folder, CheckpointsRestoreModelOptimisersAndState) {
   EXPECT_TRUE(std::isnan(loaded->state.history.at(0).train_loss));
   EXPECT_EQ(*loaded->state.history.at(0).defect_max, 1e-7);
   Tiny b;
-  restore(*loaded, *b.model, &b.optimisers);
+  restore(*loaded, *b.model, &b.optimizers);
   a.step(2);
   b.step(2);
   const auto pa = a.model->named_parameters();
@@ -87,7 +87,7 @@ TEST_F(Folder, TheLastTwoAndTheBestAreKept) {
   RunState state;
   for (int i = 1; i <= 5; ++i) {
     state.total_steps = i * 10;
-    checkpoints.save(*a.model, a.optimisers, state, "", i == 2);
+    checkpoints.save(*a.model, a.optimizers, state, "", i == 2);
   }
   std::string complaint;
   EXPECT_EQ(checkpoints.newest(complaint)->state.total_steps, 50);
@@ -104,7 +104,7 @@ TEST_F(Folder, WhatAKilledRunLeftOfACheckpointGoes) {
   fs::create_directory(folder_ / "step-000000010.ckpt.tmp");
   RunState state;
   state.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, state, "", true);
+  checkpoints.save(*a.model, a.optimizers, state, "", true);
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder_)) names.insert(entry.path().filename());
   EXPECT_EQ(names, (std::set<std::string>{"best.ckpt", "mine.tmp", "step-000000010.ckpt",
@@ -118,9 +118,9 @@ TEST_F(Folder, DamagedCheckpointsAreNamedAndTheOlderOneIsUsed) {
   const Checkpoints checkpoints(folder_);
   RunState state;
   state.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, state, "", false);
+  checkpoints.save(*a.model, a.optimizers, state, "", false);
   state.total_steps = 20;
-  checkpoints.save(*a.model, a.optimisers, state, "", false);
+  checkpoints.save(*a.model, a.optimizers, state, "", false);
   const auto newest = folder_ / "step-000000020.ckpt";
   const auto whole = base::read_file(newest);
   const auto use = [&](const std::string& bytes) {
@@ -151,9 +151,9 @@ TEST_F(Folder, AWholeFileWithTheWrongContentIsNamedAndTheOlderOneIsUsed) {
   const Checkpoints checkpoints(folder_);
   RunState state;
   state.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, state, to_toml(a.config), false);
+  checkpoints.save(*a.model, a.optimizers, state, to_toml(a.config), false);
   state.total_steps = 20;
-  checkpoints.save(*a.model, a.optimisers, state, to_toml(a.config), false);
+  checkpoints.save(*a.model, a.optimizers, state, to_toml(a.config), false);
   const auto newest = folder_ / "step-000000020.ckpt";
   const auto whole = read_checkpoint(newest);
   const auto use = [&](const std::string& body) {
@@ -213,7 +213,7 @@ TEST_F(Folder, TheBestIsGoneOnFromWhereItIsTheNewest) {
   RunState state;
   const auto save = [&](int64_t steps, bool best) {
     state.total_steps = steps;
-    checkpoints.save(*a.model, a.optimisers, state, "", best);
+    checkpoints.save(*a.model, a.optimizers, state, "", best);
   };
   const auto newest = [&] {
     std::string complaint;
@@ -241,7 +241,7 @@ TEST_F(Folder, ACheckpointThatCannotBeUsedDoesNotPushOutThoseThatCan) {
   RunState state;
   for (const int64_t steps : {20, 30, 40}) {
     state.total_steps = steps;
-    checkpoints.save(*a.model, a.optimisers, state, "", false);
+    checkpoints.save(*a.model, a.optimizers, state, "", false);
     std::string complaint;
     EXPECT_EQ(checkpoints.newest(complaint)->state.total_steps, steps);
   }
@@ -254,7 +254,7 @@ TEST_F(Folder, AFifoInPlaceOfACheckpointIsPassedOver) {
   const Checkpoints checkpoints(folder_);
   RunState state;
   state.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, state, "", false);
+  checkpoints.save(*a.model, a.optimizers, state, "", false);
   for (const auto* name : {"step-000000020.ckpt", "best.ckpt"})
     ASSERT_EQ(mkfifo((folder_ / name).c_str(), 0600), 0);
   std::string complaint;
@@ -267,11 +267,11 @@ TEST_F(Folder, CheckpointsKeepTheFingerprintOfTheData) {
   const Checkpoints checkpoints(folder_);
   RunState state;
   state.total_steps = 10;
-  checkpoints.save(*a.model, a.optimisers, state, "", false);
+  checkpoints.save(*a.model, a.optimizers, state, "", false);
   std::string complaint;
   EXPECT_FALSE(checkpoints.newest(complaint)->state.data);  // as those of older versions
   state.data = stiefel::data::Fingerprint{{512, 0xffffffffU, 1}, {96, 2, 3}};
-  checkpoints.save(*a.model, a.optimisers, state, "", false);
+  checkpoints.save(*a.model, a.optimizers, state, "", false);
   const auto read = checkpoints.newest(complaint)->state.data;
   ASSERT_TRUE(read);
   EXPECT_TRUE(stiefel::data::changes(*state.data, *read).empty());

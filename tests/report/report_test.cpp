@@ -464,7 +464,7 @@ TEST_F(Report, NothingIsLoadedFromAnywhere) {
     ASSERT_NE(at, std::string::npos);
     page.erase(at, part.size());
   };
-  cut(stiefel::base::escape_html(std::string(stiefel::report::assets::dygraphs_licence)));
+  cut(stiefel::base::escape_html(std::string(stiefel::report::assets::dygraphs_license)));
   cut(stiefel::base::escape_script(std::string(stiefel::report::assets::dygraphs_js)));
   cut(stiefel::base::escape_style(std::string(stiefel::report::assets::dygraphs_css)));
   EXPECT_FALSE(contains(page, "http://"));

@@ -325,11 +325,11 @@ TEST_F(Pixels, ArePermutedInOneWay) {
 }
 
 TEST_F(Pixels, SayWhatDoesNotSuitThem) {
-  auto colour = config();
-  colour.data = "cifar10";
+  auto color = config();
+  color.data = "cifar10";
   support::write_set("cifar10", folder_ / stiefel::data::facts_of("cifar10").folders[0], 6);
-  EXPECT_MESSAGE(make_task(colour, at::kCPU), "cifar10 has colours");
-  EXPECT_THROW(make_task(colour, at::kCPU), std::invalid_argument);
+  EXPECT_MESSAGE(make_task(color, at::kCPU), "cifar10 has colours");
+  EXPECT_THROW(make_task(color, at::kCPU), std::invalid_argument);
   EXPECT_MESSAGE(make_task(config(12), at::kCPU), "--validation is 12");
   EXPECT_MESSAGE(make_task(config(9), at::kCPU), "--batch is 4");
 }
@@ -365,7 +365,7 @@ TEST(RmsScaling, GoesOnFromItsArchive) {
   const auto x = torch::randn({3}, at::kComplexFloat).requires_grad_(true);
   const auto y = torch::randn({2, 2}).requires_grad_(true);
   RmsScaling scaling({x, y}), resumed({x, y}), fresh({x, y});
-  support::randomise_gradients({x, y});
+  support::randomize_gradients({x, y});
   scaling.step();
   support::load(resumed, support::save(scaling));
   const auto gx = torch::randn({3}, at::kComplexFloat), gy = torch::randn({2, 2});

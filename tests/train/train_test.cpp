@@ -94,7 +94,7 @@ TEST(Config, PrecisionsAreRefusedWhereTheyCannotBe) {
   expect([](Config& c) { c.precision = "tf32", c.device = "cpu"; }, "only a GPU has");
   expect([](Config& c) { c.precision = "bf16", c.task = "copying"; }, "recurrent");
   expect([](Config& c) { c.precision = "bf16", c.optim = "sgd", c.weights = "omdsm"; }, "--weights omdsm");
-  expect([](Config& c) { c.precision = "bf16", c.optim = "sgd", c.normalisation = "dbn"; }, "dbn");
+  expect([](Config& c) { c.precision = "bf16", c.optim = "sgd", c.normalization = "dbn"; }, "dbn");
   expect([](Config& c) { c.step_precision = "mixed", c.optim = "qr"; }, "--step-precision mixed");
   expect([](Config& c) { c.step_precision = "half"; }, "auto, full, mixed");
 }
@@ -205,7 +205,7 @@ TEST(StepGraph, OffAGpuEveryStepRunsAsItIs) {
   EXPECT_FALSE(graph.take_reason()) << "nobody expects a graph there";
 }
 
-TEST(Config, PenaltiesAndLayersGoWithEuclideanOptimisers) {
+TEST(Config, PenaltiesAndLayersGoWithEuclideanOptimizers) {
   const auto resolve = [](const std::function<void(Config&)>& change) {
     Config config;
     config.optim = "sgd";
@@ -216,7 +216,7 @@ TEST(Config, PenaltiesAndLayersGoWithEuclideanOptimisers) {
     EXPECT_NE(resolve(change).find(part), std::string::npos) << "expected " << part;
   };
   EXPECT_EQ(resolve([](Config& c) { c.penalty = "srip", c.penalty_weight = 0.1; }), "");
-  EXPECT_EQ(resolve([](Config& c) { c.weights = "omdsm", c.group_size = 64, c.normalisation = "dbn"; }), "");
+  EXPECT_EQ(resolve([](Config& c) { c.weights = "omdsm", c.group_size = 64, c.normalization = "dbn"; }), "");
   expect([](Config& c) { c.penalty = "l2"; }, "none, so, dso, srip");
   expect([](Config& c) { c.penalty = "so"; }, "needs --penalty-weight");
   expect([](Config& c) { c.penalty_weight = 1; }, "--penalty-weight has no meaning");
@@ -231,7 +231,7 @@ TEST(Config, PenaltiesAndLayersGoWithEuclideanOptimisers) {
   expect([](Config& c) { c.weights = "cayley", c.optim = "cayley-sgd"; }, "--weights cayley has no meaning");
   expect([](Config& c) { c.weights = "qr"; }, "householder");
   expect([](Config& c) { c.group_size = 3; }, "--group-size has no meaning");
-  expect([](Config& c) { c.normalisation = "layer"; }, "batch, dbn");
+  expect([](Config& c) { c.normalization = "layer"; }, "batch, dbn");
 }
 
 TEST(Config, MomentumOfARetractionIsOnlyWhatIsGiven) {
@@ -253,7 +253,7 @@ TEST(Config, MomentumOfARetractionIsOnlyWhatIsGiven) {
   sgd.optim = "sgd";
   sgd.penalty = "dso";
   sgd.penalty_weight = 1;
-  sgd.normalisation = "dbn";
+  sgd.normalization = "dbn";
   resolve(sgd);
   EXPECT_EQ(*sgd.momentum, 0.9);
   EXPECT_EQ(sgd.method_name(), "sgd+dso+dbn");
@@ -287,11 +287,11 @@ TEST(Methods, EveryConstrainedOneKeepsItsWeightsOrthonormalAndMovesThem) {
       auto split = stiefel::split_parameters(*model);
       for (auto& weight : split.manifold) stiefel::init::haar_(weight);
       const auto before = split.manifold[1].detach().clone();
-      const auto optimisers = method.make(split, config);
+      const auto optimizers = method.make(split, config);
       for (int step = 0; step < 3; ++step) {
-        for (auto& optimizer : optimisers) optimizer->zero_grad();
+        for (auto& optimizer : optimizers) optimizer->zero_grad();
         model->forward(torch::randn({8, 1, 32, 32})).square().mean().backward();
-        for (auto& optimizer : optimisers) optimizer->step();
+        for (auto& optimizer : optimizers) optimizer->step();
       }
       const auto what = config.method_name();
       for (const auto& weight : measure_orthonormality(*model, config))
@@ -299,7 +299,7 @@ TEST(Methods, EveryConstrainedOneKeepsItsWeightsOrthonormalAndMovesThem) {
       EXPECT_EQ(measure_orthonormality(*model, config).size(), split.manifold.size()) << what;
       EXPECT_GT((split.manifold[1] - before).norm().item<double>(), 1e-4) << what;
       // Bare retractions keep no momentum.
-      const auto& state = optimisers.front()->state();
+      const auto& state = optimizers.front()->state();
       size_t buffers = 0;
       for (const auto& entry : state) {
         const auto* kept = dynamic_cast<const stiefel::MomentumParamState*>(entry.second.get());
@@ -331,7 +331,7 @@ TEST(Methods, AConfigThatSelectsOneIsNamedForIt) {
   }
 }
 
-TEST(Methods, DecayReachesNormalisationOnlyWhereAskedFor) {
+TEST(Methods, DecayReachesNormalizationOnlyWhereAskedFor) {
   for (const char* name : {"sgd", "adam", "adamw", "cayley-sgd", "cayley-adam"}) {
     for (const bool all : {false, true}) {
       Config config;
@@ -346,8 +346,8 @@ TEST(Methods, DecayReachesNormalisationOnlyWhereAskedFor) {
         parameter.mutable_grad() = torch::zeros_like(parameter);
         before.push_back(parameter.detach().clone());
       }
-      const auto optimisers = find_method(name).make(split, config);
-      optimisers.back()->step();
+      const auto optimizers = find_method(name).make(split, config);
+      optimizers.back()->step();
       for (size_t i = 0; i < before.size(); ++i) {
         const bool nothing_there = before[i].abs().max().item<double>() == 0;  // biases start at 0
         if (nothing_there) continue;

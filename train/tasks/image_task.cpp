@@ -37,18 +37,18 @@ ImageTask::ImageTask(const Config& config, const at::Device& device)
     : ImageTask(config, device, data::load(config.data, config.data_dir)) {}
 
 ImageTask::ImageTask(const Config& config, const at::Device& device, const data::Dataset& dataset)
-    : ImageTask(config, device, divide(dataset, config), data::normalisation_of(dataset.train)) {
+    : ImageTask(config, device, divide(dataset, config), data::normalization_of(dataset.train)) {
   fingerprint_ = data::fingerprint_of(dataset);
 }
 
 ImageTask::ImageTask(const Config& config, const at::Device& device, const Parts& parts,
-                     const data::Normalisation& normalisation)
+                     const data::Normalization& normalization)
     : config_(config),
-      train_(parts.train, normalisation, device, format_of(config)),
-      test_(parts.test, normalisation, device, format_of(config)),
+      train_(parts.train, normalization, device, format_of(config)),
+      test_(parts.test, normalization, device, format_of(config)),
       table_(device) {
   if (parts.validation.size() > 0)
-    validation_.emplace(parts.validation, normalisation, device, format_of(config));
+    validation_.emplace(parts.validation, normalization, device, format_of(config));
 }
 
 void ImageTask::seek(int64_t epoch, int64_t step) {

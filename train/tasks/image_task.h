@@ -35,7 +35,7 @@ class ImageTask : public Task {
  private:
   ImageTask(const Config& config, const at::Device& device, const data::Dataset& dataset);
   ImageTask(const Config& config, const at::Device& device, const Parts& parts,
-            const data::Normalisation& normalisation);
+            const data::Normalization& normalization);
 
   Config config_;
   data::Fingerprint fingerprint_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/catalogue.h"
+#include "data/catalog.h"
 #include "image_task.h"
 #include "pixel_task.h"
 #include "synthetic_tasks.h"

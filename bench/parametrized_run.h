@@ -1,6 +1,6 @@
 #pragma once
 
-#include <stiefel/parametrisations.h>
+#include <stiefel/parametrizations.h>
 
 #include <memory>
 
@@ -12,7 +12,7 @@ namespace stiefel::bench {
 /// SGD on the proxies of parametrised weights: a step is the weight's forward and backward pass and the
 /// update. OMDSM takes a stack of matrices as the groups of one weight; the other maps take it matrix by
 /// matrix, as layers would.
-std::unique_ptr<Run> parametrised_run(const Workload& workload, const at::Device& device,
-                                      Parametrisation parametrisation);
+std::unique_ptr<Run> parametrized_run(const Workload& workload, const at::Device& device,
+                                      Parametrization parametrization);
 
 }  // namespace stiefel::bench

@@ -1,4 +1,4 @@
-#include "catalogue.h"
+#include "catalog.h"
 
 #include <stdexcept>
 
@@ -14,7 +14,7 @@ std::vector<FileFacts> idx_files(const std::vector<std::string>& md5) {
           {"t10k-labels-idx1-ubyte", Content::kIdxLabels, false, 10000, md5.at(3)}};
 }
 
-std::vector<SetFacts> make_catalogue() {
+std::vector<SetFacts> make_catalog() {
   std::vector<SetFacts> sets(4);
 
   auto& fashion = sets[0];
@@ -71,14 +71,14 @@ int64_t item_bytes(Content content) {
   return 0;
 }
 
-const std::vector<SetFacts>& catalogue() {
-  static const auto sets = make_catalogue();
+const std::vector<SetFacts>& catalog() {
+  static const auto sets = make_catalog();
   return sets;
 }
 
 const SetFacts& facts_of(const std::string& name) {
   std::string names;
-  for (const auto& set : catalogue()) {
+  for (const auto& set : catalog()) {
     if (set.name == name) return set;
     names += (names.empty() ? "" : ", ") + set.name;
   }

@@ -1,6 +1,6 @@
 #include <stiefel/init.h>
 #include <stiefel/manifold.h>
-#include <stiefel/nn/parametrised.h>
+#include <stiefel/nn/parametrized.h>
 #include <torch/nn/functional/conv.h>
 #include <torch/nn/functional/linear.h>
 
@@ -43,26 +43,26 @@ std::vector<int64_t> checked_shape(const torch::nn::Conv2dOptions& options) {
 }  // namespace
 
 template <class Derived>
-ParametrisedImpl<Derived>::ParametrisedImpl(std::vector<int64_t> shape, bool with_bias,
-                                            Parametrisation parametrisation, const OmdsmOptions& omdsm)
-    : shape_(std::move(shape)), with_bias_(with_bias), parametrisation_(parametrisation), omdsm_(omdsm) {
+ParametrizedImpl<Derived>::ParametrizedImpl(std::vector<int64_t> shape, bool with_bias,
+                                            Parametrization parametrization, const OmdsmOptions& omdsm)
+    : shape_(std::move(shape)), with_bias_(with_bias), parametrization_(parametrization), omdsm_(omdsm) {
   // The groups say now, rather than at the first forward pass, what OMDSM cannot do.
-  if (parametrisation_ == Parametrisation::kOmdsm) {
+  if (parametrization_ == Parametrization::kOmdsm) {
     omdsm_groups(shape_[0], row_length(shape_), omdsm_.group_size);
   } else {
-    TORCH_CHECK(omdsm_.group_size == 0, "stiefel: group_size is OMDSM's; a ", to_string(parametrisation_),
+    TORCH_CHECK(omdsm_.group_size == 0, "stiefel: group_size is OMDSM's; a ", to_string(parametrization_),
                 " weight has no groups, and got group_size ", omdsm_.group_size);
   }
-  ParametrisedImpl::reset();
+  ParametrizedImpl::reset();
 }
 
 template <class Derived>
-void ParametrisedImpl<Derived>::reset() {
+void ParametrizedImpl<Derived>::reset() {
   proxy = this->register_parameter("proxy", at::zeros(shape_));
-  if (parametrisation_ != Parametrisation::kOmdsm) {
+  if (parametrization_ != Parametrization::kOmdsm) {
     const int64_t p = std::min(shape_[0], row_length(shape_));
     const int64_t n = std::max(shape_[0], row_length(shape_));
-    const bool phases = parametrisation_ == Parametrisation::kHouseholder;
+    const bool phases = parametrization_ == Parametrization::kHouseholder;
     base = this->register_buffer("base", phases ? at::ones({p}) : at::eye(n));
   }
   if (with_bias_) bias = this->register_parameter("bias", at::zeros({shape_[0]}));
@@ -70,10 +70,10 @@ void ParametrisedImpl<Derived>::reset() {
 }
 
 template <class Derived>
-void ParametrisedImpl<Derived>::reset_parameters() {
+void ParametrizedImpl<Derived>::reset_parameters() {
   const at::NoGradGuard no_grad;
   const double scale = 1 / std::sqrt(static_cast<double>(row_length(shape_)));
-  if (parametrisation_ == Parametrisation::kOmdsm) {
+  if (parametrization_ == Parametrization::kOmdsm) {
     proxy.normal_(0, scale);
   } else {
     auto drawn = at::empty_like(proxy);
@@ -83,25 +83,25 @@ void ParametrisedImpl<Derived>::reset_parameters() {
 }
 
 template <class Derived>
-at::Tensor ParametrisedImpl<Derived>::weight() const {
-  return orthonormal_weight(proxy, parametrisation_, base, omdsm_);
+at::Tensor ParametrizedImpl<Derived>::weight() const {
+  return orthonormal_weight(proxy, parametrization_, base, omdsm_);
 }
 
 template <class Derived>
-void ParametrisedImpl<Derived>::set_weight(const at::Tensor& weight) {
+void ParametrizedImpl<Derived>::set_weight(const at::Tensor& weight) {
   const at::NoGradGuard no_grad;
   TORCH_CHECK(weight.sizes() == proxy.sizes(), "stiefel: this layer's weight has the shape ", proxy.sizes(),
               "; got ", weight.sizes());
-  const auto start = parametrised_start(weight, parametrisation_);
+  const auto start = parametrized_start(weight, parametrization_);
   proxy.copy_(start.proxy);
   if (base.defined()) base.copy_(start.base);
 }
 
 template <class Derived>
-double ParametrisedImpl<Derived>::defect() const {
+double ParametrizedImpl<Derived>::defect() const {
   const at::NoGradGuard no_grad;
   const auto k = weight();
-  if (parametrisation_ != Parametrisation::kOmdsm) return stiefel::defect(k).template item<double>();
+  if (parametrization_ != Parametrization::kOmdsm) return stiefel::defect(k).template item<double>();
   double worst = 0;
   int64_t row = 0;
   for (const auto size : omdsm_groups(shape_[0], row_length(shape_), omdsm_.group_size)) {
@@ -112,34 +112,34 @@ double ParametrisedImpl<Derived>::defect() const {
 }
 
 template <class Derived>
-void ParametrisedImpl<Derived>::print_parametrisation(std::ostream& stream) const {
-  stream << ", parametrisation=" << to_string(parametrisation_);
+void ParametrizedImpl<Derived>::print_parametrization(std::ostream& stream) const {
+  stream << ", parametrisation=" << to_string(parametrization_);
   if (omdsm_.group_size > 0) stream << ", group_size=" << omdsm_.group_size;
 }
 
-template class ParametrisedImpl<ParametrisedLinearImpl>;
-template class ParametrisedImpl<ParametrisedConv2dImpl>;
+template class ParametrizedImpl<ParametrizedLinearImpl>;
+template class ParametrizedImpl<ParametrizedConv2dImpl>;
 
-ParametrisedLinearImpl::ParametrisedLinearImpl(const torch::nn::LinearOptions& options_,
-                                               Parametrisation parametrisation, const OmdsmOptions& omdsm)
-    : ParametrisedImpl(checked_shape(options_), options_.bias(), parametrisation, omdsm), options(options_) {}
+ParametrizedLinearImpl::ParametrizedLinearImpl(const torch::nn::LinearOptions& options_,
+                                               Parametrization parametrization, const OmdsmOptions& omdsm)
+    : ParametrizedImpl(checked_shape(options_), options_.bias(), parametrization, omdsm), options(options_) {}
 
-at::Tensor ParametrisedLinearImpl::forward(const at::Tensor& input) {
+at::Tensor ParametrizedLinearImpl::forward(const at::Tensor& input) {
   return torch::nn::functional::linear(input, weight(), bias);
 }
 
-void ParametrisedLinearImpl::pretty_print(std::ostream& stream) const {
+void ParametrizedLinearImpl::pretty_print(std::ostream& stream) const {
   stream << std::boolalpha << "stiefel::nn::ParametrisedLinear(in_features=" << options.in_features()
          << ", out_features=" << options.out_features() << ", bias=" << options.bias();
-  print_parametrisation(stream);
+  print_parametrization(stream);
   stream << ")";
 }
 
-ParametrisedConv2dImpl::ParametrisedConv2dImpl(const torch::nn::Conv2dOptions& options_,
-                                               Parametrisation parametrisation, const OmdsmOptions& omdsm)
-    : ParametrisedImpl(checked_shape(options_), options_.bias(), parametrisation, omdsm), options(options_) {}
+ParametrizedConv2dImpl::ParametrizedConv2dImpl(const torch::nn::Conv2dOptions& options_,
+                                               Parametrization parametrization, const OmdsmOptions& omdsm)
+    : ParametrizedImpl(checked_shape(options_), options_.bias(), parametrization, omdsm), options(options_) {}
 
-at::Tensor ParametrisedConv2dImpl::forward(const at::Tensor& input) {
+at::Tensor ParametrizedConv2dImpl::forward(const at::Tensor& input) {
   return torch::nn::functional::conv2d(input, weight(),
                                        torch::nn::functional::Conv2dFuncOptions()
                                            .bias(bias)
@@ -148,11 +148,11 @@ at::Tensor ParametrisedConv2dImpl::forward(const at::Tensor& input) {
                                            .dilation(options.dilation()));
 }
 
-void ParametrisedConv2dImpl::pretty_print(std::ostream& stream) const {
+void ParametrizedConv2dImpl::pretty_print(std::ostream& stream) const {
   stream << std::boolalpha << "stiefel::nn::ParametrisedConv2d(" << options.in_channels() << ", "
          << options.out_channels() << ", kernel_size=" << options.kernel_size()
          << ", stride=" << options.stride() << ", bias=" << options.bias();
-  print_parametrisation(stream);
+  print_parametrization(stream);
   stream << ")";
 }
 

@@ -1,4 +1,4 @@
-#include "models/normalised_relu.h"
+#include "models/normalized_relu.h"
 
 #include <torch/cuda.h>
 
@@ -17,10 +17,10 @@
 // relu(norm(x)) and its gradients against the formula in double on the CPU: by LibTorch's operators on the
 // CPU, and on a GPU, where there is one, by the kernels.
 
-namespace normalised_relu_test {
+namespace normalized_relu_test {
 
 using at::Tensor;
-using stiefel::models::normalised_relu;
+using stiefel::models::normalized_relu;
 using stiefel::models::pooled_relu;
 using stiefel::models::summed_relu;
 using torch::nn::AnyModule;
@@ -130,7 +130,7 @@ Results found(const Drawn& d, at::Device device) {
   if (d.c.form == Form::kSummed) {
     both = summed_relu(norm, {x, addend});
   } else {
-    both = {x, d.c.form == Form::kPooled ? pooled_relu(norm, x) : normalised_relu(norm, x)};
+    both = {x, d.c.form == Form::kPooled ? pooled_relu(norm, x) : normalized_relu(norm, x)};
   }
   auto loss = (both.relu.to(at::kFloat) * here(d.of_relu)).sum();
   if (d.c.form == Form::kSummed) loss = loss + (both.sum.to(at::kFloat) * here(d.of_sum)).sum();
@@ -176,9 +176,9 @@ std::vector<Case> cases(Form form) {
   return all;
 }
 
-class NormalisedRelu : public ::testing::TestWithParam<Form> {};
+class NormalizedRelu : public ::testing::TestWithParam<Form> {};
 
-TEST_P(NormalisedRelu, IsTheFormulaOnTheCpu) {
+TEST_P(NormalizedRelu, IsTheFormulaOnTheCpu) {
   for (const auto& c : {Case{6, 24, 8, GetParam()}, Case{3, 16, 4, GetParam()}}) {
     SCOPED_TRACE(c);
     const auto drawn = draw(c, at::kFloat);
@@ -187,7 +187,7 @@ TEST_P(NormalisedRelu, IsTheFormulaOnTheCpu) {
 }
 
 /// Of millions of numbers one or two lie so near to zero that float and double differ on their ReLU.
-TEST_P(NormalisedRelu, IsTheFormulaOnAGpuInFloat) {
+TEST_P(NormalizedRelu, IsTheFormulaOnAGpuInFloat) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "there is no GPU";
   for (const auto& c : cases(GetParam())) {
     SCOPED_TRACE(c);
@@ -197,7 +197,7 @@ TEST_P(NormalisedRelu, IsTheFormulaOnAGpuInFloat) {
 }
 
 /// A bfloat16 has eight bits, so what is stored in one is off by 2⁻⁹ at most.
-TEST_P(NormalisedRelu, IsTheFormulaOnAGpuInBfloat16) {
+TEST_P(NormalizedRelu, IsTheFormulaOnAGpuInBfloat16) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "there is no GPU";
   for (const auto& c : cases(GetParam())) {
     SCOPED_TRACE(c);
@@ -207,7 +207,7 @@ TEST_P(NormalisedRelu, IsTheFormulaOnAGpuInBfloat16) {
 }
 
 /// The variance of numbers a thousand times as large keeps its digits.
-TEST_P(NormalisedRelu, BearsAMeanFarFromZero) {
+TEST_P(NormalizedRelu, BearsAMeanFarFromZero) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "there is no GPU";
   const auto drawn = draw({32, 64, 16, GetParam(), 1000}, at::kFloat);
   // float itself keeps 6e-5 of a deviation there, so one ReLU in ten thousand lets through what it should
@@ -215,7 +215,7 @@ TEST_P(NormalisedRelu, BearsAMeanFarFromZero) {
   expect_near(found(drawn, at::kCUDA), wanted(drawn), 3e-2);
 }
 
-TEST_P(NormalisedRelu, IsTheSameEveryTimeOnAGpu) {
+TEST_P(NormalizedRelu, IsTheSameEveryTimeOnAGpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "there is no GPU";
   const auto drawn = draw({64, 160, 16, GetParam()}, at::kBFloat16);
   const auto first = found(drawn, at::kCUDA);
@@ -227,7 +227,7 @@ TEST_P(NormalisedRelu, IsTheSameEveryTimeOnAGpu) {
   }
 }
 
-TEST_P(NormalisedRelu, KeepsANaN) {
+TEST_P(NormalizedRelu, KeepsANaN) {
   for (const auto device : {at::kCPU, at::kCUDA}) {
     if (device == at::kCUDA && !torch::cuda::is_available()) continue;
     auto drawn = draw({4, 16, 4, GetParam()}, at::kFloat);
@@ -238,7 +238,7 @@ TEST_P(NormalisedRelu, KeepsANaN) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, NormalisedRelu,
+INSTANTIATE_TEST_SUITE_P(Forms, NormalizedRelu,
                          ::testing::Values(Form::kPlain, Form::kSummed, Form::kPooled));
 
 class OnAGpu : public ::testing::Test {
@@ -248,11 +248,11 @@ class OnAGpu : public ::testing::Test {
   }
 };
 
-using NormalisedReluOnAGpu = OnAGpu;
+using NormalizedReluOnAGpu = OnAGpu;
 
 /// Odd sides, images that are not channels-last, channels that are no multiple of eight, a norm that is not
 /// in training: all as LibTorch's operators have it.
-TEST_F(NormalisedReluOnAGpu, LeavesTheRestToLibTorch) {
+TEST_F(NormalizedReluOnAGpu, LeavesTheRestToLibTorch) {
   const auto check = [](const Tensor& x, bool training, bool pooled) {
     auto drawn = draw({1, x.size(1), 2}, at::kFloat);
     auto norm = norm_of(drawn, at::kCUDA), other = norm_of(drawn, at::kCUDA);
@@ -260,7 +260,7 @@ TEST_F(NormalisedReluOnAGpu, LeavesTheRestToLibTorch) {
     other.ptr()->train(training);
     // A clone begins where 16 bytes begin: cuDNN's norm ends the program where x does not.
     const auto relu = other.forward(x.clone()).relu();
-    const auto found = pooled ? pooled_relu(norm, x) : normalised_relu(norm, x);
+    const auto found = pooled ? pooled_relu(norm, x) : normalized_relu(norm, x);
     EXPECT_TRUE(at::allclose(found, pooled ? torch::max_pool2d(relu, 2) : relu, 1e-4, 1e-5)) << x.sizes();
   };
   const auto last = at::MemoryFormat::ChannelsLast;
@@ -272,11 +272,11 @@ TEST_F(NormalisedReluOnAGpu, LeavesTheRestToLibTorch) {
   check(torch::randn({4 * 16 * 36 + 1}, at::kCUDA).as_strided({4, 16, 6, 6}, {576, 1, 96, 16}, 1), true,
         false);
   auto other = norm_of(draw({1, 16, 2}, at::kFloat), at::kCUDA);
-  EXPECT_THROW(normalised_relu(other, torch::randn({4, 64, 6, 6}, at::kCUDA).contiguous(last)), c10::Error);
+  EXPECT_THROW(normalized_relu(other, torch::randn({4, 64, 6, 6}, at::kCUDA).contiguous(last)), c10::Error);
 }
 
 /// A gradient that is one number expanded, or not channels-last; of the sum alone.
-TEST_F(NormalisedReluOnAGpu, TakesAnyGradient) {
+TEST_F(NormalizedReluOnAGpu, TakesAnyGradient) {
   const auto drawn = draw({4, 16, 6}, at::kFloat);
   const auto gradient_of = [&](const std::function<Tensor(const Tensor& sum, const Tensor& relu)>& loss) {
     auto norm = norm_of(drawn, at::kCUDA);
@@ -296,7 +296,7 @@ TEST_F(NormalisedReluOnAGpu, TakesAnyGradient) {
 }
 
 /// A gradient that lies behind another number, and so not where 16 bytes begin.
-TEST_F(NormalisedReluOnAGpu, TakesAGradientFromAnyPlace) {
+TEST_F(NormalizedReluOnAGpu, TakesAGradientFromAnyPlace) {
   const auto drawn = draw({4, 16, 2}, at::kFloat);
   const auto weights = torch::randn({65}, at::kCUDA);
   std::vector<Tensor> gradients;
@@ -314,7 +314,7 @@ TEST_F(NormalisedReluOnAGpu, TakesAGradientFromAnyPlace) {
 
 /// A step of a whole network in float: the loss and every gradient. The CPU's own gradients in float and in
 /// double differ by up to 2 % here, for the ReLUs that they differ on.
-TEST_F(NormalisedReluOnAGpu, TrainsNetworksAsTheCpuDoes) {
+TEST_F(NormalizedReluOnAGpu, TrainsNetworksAsTheCpuDoes) {
   const bool before = at::globalContext().allowTF32CuDNN();
   at::globalContext().setAllowTF32CuDNN(false);
   for (const std::string name : {"vgg-13", "wrn-16-2", "small"}) {
@@ -348,7 +348,7 @@ TEST_F(NormalisedReluOnAGpu, TrainsNetworksAsTheCpuDoes) {
 
 #if STIEFEL_HAS_CUDA
 /// Replayed, it counts from zero each time.
-TEST_F(NormalisedReluOnAGpu, RunsInAGraph) {
+TEST_F(NormalizedReluOnAGpu, RunsInAGraph) {
   const auto drawn = draw({32, 160, 16, Form::kSummed}, at::kBFloat16);
   auto norm = norm_of(drawn, at::kCUDA);
   const auto side = at::cuda::getStreamFromPool();
@@ -379,4 +379,4 @@ TEST_F(NormalisedReluOnAGpu, RunsInAGraph) {
 }
 #endif
 
-}  // namespace normalised_relu_test
+}  // namespace normalized_relu_test

@@ -63,12 +63,12 @@ static_assert(is_plain<ReluShape, 16, 4> && is_plain<ReluForward, 104> && is_pla
 constexpr int kCounters = 256;
 
 /// Whether there are kernels for so many channels.
-bool normalised_relu_fits(int channels);
+bool normalized_relu_fits(int channels);
 
 size_t partial_floats(const ReluShape& shape);
 
 /// Launch on `stream`; nothing is allocated and nothing waits, so a graph may capture them.
-cudaError_t normalised_relu_forward(const ReluShape& shape, const ReluForward& pass, cudaStream_t stream);
-cudaError_t normalised_relu_backward(const ReluShape& shape, const ReluBackward& pass, cudaStream_t stream);
+cudaError_t normalized_relu_forward(const ReluShape& shape, const ReluForward& pass, cudaStream_t stream);
+cudaError_t normalized_relu_backward(const ReluShape& shape, const ReluBackward& pass, cudaStream_t stream);
 
 }  // namespace stiefel::models::cuda::relu

@@ -19,25 +19,25 @@ struct SquarePair {
 
 /// A channel of a square: x − μ of its four pixels, and which of them the gradient of the maximum goes to.
 struct Chosen {
-  float centred[4];
+  float centered[4];
   int winner;
   bool passes;  ///< whether its ReLU lets it through
 
   template <class T>
-  __device__ Chosen(const Eight (&four)[4], int i, const Normaliser& normaliser, const T* type) {
+  __device__ Chosen(const Eight (&four)[4], int i, const Normalizer& normalizer, const T* type) {
     float y[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      centred[j] = normaliser.centred(four[j].of[i], i);
+      centered[j] = normalizer.centered(four[j].of[i], i);
       // Of numbers that a T cannot tell apart the first was the largest.
-      y[j] = rounded(relu(normaliser.normalised(centred[j], i)), type);
+      y[j] = rounded(relu(normalizer.normalized(centered[j], i)), type);
     }
     winner = largest(y);
     passes = !(y[winner] <= 0);
   }
 
   __device__ float of_winner() const {
-    return winner < 2 ? (winner == 0 ? centred[0] : centred[1]) : (winner == 2 ? centred[2] : centred[3]);
+    return winner < 2 ? (winner == 0 ? centered[0] : centered[1]) : (winner == 2 ? centered[2] : centered[3]);
   }
 };
 
@@ -87,7 +87,7 @@ __device__ void reduce_rows(const Tiling& tiling, const ReluShape& shape, const 
   const Inputs<T> inputs(pass, shape, thread);
   Sums sums;
   if (thread.works) {
-    add(sums, thread, inputs, Normaliser(pass.statistics, pass.bias, shape.channels, thread.channel));
+    add(sums, thread, inputs, Normalizer(pass.statistics, pass.bias, shape.channels, thread.channel));
   }
   if (add_blocks(sums, tiling, thread, pass.partial, pass.counters)) {
     finish(sums, shape.rows, shape.channels, thread.channel, pass);
@@ -98,17 +98,17 @@ template <class T>
 __global__ __launch_bounds__(kSumThreads, 1) void reduce(Tiling tiling, ReluShape shape, ReluBackward pass) {
   reduce_rows<T>(
       tiling, shape, pass,
-      [&](Sums& sums, const ThreadIndex& thread, const Inputs<T>& inputs, const Normaliser& normaliser) {
+      [&](Sums& sums, const ThreadIndex& thread, const Inputs<T>& inputs, const Normalizer& normalizer) {
         for_rows<4>(
             shape.rows, thread, [&](int row) { return inputs.pair(row); },
             [&](int, const Pair<T>& pair) {
               const Eight values = unpack(pair.x), gradients = unpack(pair.gradient);
 #pragma unroll
               for (int i = 0; i < kEight; ++i) {
-                const float centred = normaliser.centred(values.of[i], i);
-                const float g = normaliser.normalised(centred, i) <= 0 ? 0 : gradients.of[i];
+                const float centered = normalizer.centered(values.of[i], i);
+                const float g = normalizer.normalized(centered, i) <= 0 ? 0 : gradients.of[i];
                 sums.first.of[i] += g;
-                sums.second.of[i] = fmaf(g, centred, sums.second.of[i]);
+                sums.second.of[i] = fmaf(g, centered, sums.second.of[i]);
               }
             });
       });
@@ -119,7 +119,7 @@ __global__ __launch_bounds__(kSumThreads, 1) void reduce_pooled(Tiling tiling, R
                                                                 ReluBackward pass) {
   reduce_rows<T>(
       tiling, shape, pass,
-      [&](Sums& sums, const ThreadIndex& thread, const Inputs<T>& inputs, const Normaliser& normaliser) {
+      [&](Sums& sums, const ThreadIndex& thread, const Inputs<T>& inputs, const Normalizer& normalizer) {
         for_rows<1>(
             shape.out_rows(), thread, [&](int row) { return inputs.square_pair(row, shape.width); },
             [&](int, const SquarePair<T>& pair) {
@@ -129,7 +129,7 @@ __global__ __launch_bounds__(kSumThreads, 1) void reduce_pooled(Tiling tiling, R
               const Eight gradients = unpack(pair.gradient);
 #pragma unroll
               for (int i = 0; i < kEight; ++i) {
-                const Chosen chosen(four, i, normaliser, inputs.x);
+                const Chosen chosen(four, i, normalizer, inputs.x);
                 const float g = chosen.passes ? gradients.of[i] : 0;
                 sums.first.of[i] += g;
                 sums.second.of[i] = fmaf(g, chosen.of_winner(), sums.second.of[i]);
@@ -140,16 +140,16 @@ __global__ __launch_bounds__(kSumThreads, 1) void reduce_pooled(Tiling tiling, R
 
 /// ∂x = γ/σ g + b (x − μ) + c, of a thread's channels.
 struct Differential {
-  Normaliser normaliser;
+  Normalizer normalizer;
   Eight slope, constant;  ///< b, c
 
   __device__ Differential(const ReluBackward& pass, int channels, int channel)
-      : normaliser(pass.statistics, pass.bias, channels, channel),
+      : normalizer(pass.statistics, pass.bias, channels, channel),
         slope(unpack(load(pass.coefficients + channel))),
         constant(unpack(load(pass.coefficients + channels + channel))) {}
 
-  __device__ float of(float g, float centred, int i) const {
-    return fmaf(normaliser.scale.of[i], g, fmaf(slope.of[i], centred, constant.of[i]));
+  __device__ float of(float g, float centered, int i) const {
+    return fmaf(normalizer.scale.of[i], g, fmaf(slope.of[i], centered, constant.of[i]));
   }
 };
 
@@ -180,9 +180,9 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate(Tiling tiling, R
         Eight result = unpack(loaded.pair.gradient);
 #pragma unroll
         for (int i = 0; i < kEight; ++i) {
-          const float centred = differential.normaliser.centred(values.of[i], i);
-          const float g = differential.normaliser.normalised(centred, i) <= 0 ? 0 : result.of[i];
-          result.of[i] = differential.of(g, centred, i);
+          const float centered = differential.normalizer.centered(values.of[i], i);
+          const float g = differential.normalizer.normalized(centered, i) <= 0 ? 0 : result.of[i];
+          result.of[i] = differential.of(g, centered, i);
         }
         if constexpr (kAdds) {
           const Eight sum = unpack(loaded.sum);
@@ -211,11 +211,11 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling ti
         const Eight gradients = unpack(pair.gradient);
 #pragma unroll
         for (int i = 0; i < kEight; ++i) {
-          const Chosen chosen(four, i, differential.normaliser, inputs.x);
+          const Chosen chosen(four, i, differential.normalizer, inputs.x);
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
             const float g = chosen.passes && chosen.winner == j ? gradients.of[i] : 0;
-            four[j].of[i] = differential.of(g, chosen.centred[j], i);
+            four[j].of[i] = differential.of(g, chosen.centered[j], i);
           }
         }
         const Square square(row, shape.width);
@@ -228,7 +228,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void differentiate_pooled(Tiling ti
 
 }  // namespace
 
-cudaError_t normalised_relu_backward(const ReluShape& shape, const ReluBackward& pass, cudaStream_t stream) {
+cudaError_t normalized_relu_backward(const ReluShape& shape, const ReluBackward& pass, cudaStream_t stream) {
   return with_type(shape, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const auto rows = shape.pooled                   ? differentiate_pooled<T>

@@ -24,13 +24,13 @@ constexpr int64_t kColumns = 128;
 constexpr int kLevels = 7;  // signed 4 bits: −7 … 7
 
 /// W in 4 bits and back: each row has a step of its own, and its largest entry is ±7 steps.
-Tensor quantise(const Tensor& w) {
+Tensor quantize(const Tensor& w) {
   const auto step = w.abs().amax(1, /*keepdim=*/true) / kLevels;
   return (w / step).round() * step;
 }
 
 /// ‖W − Q(W)‖ / ‖W‖.
-double error(const Tensor& w) { return ((w - quantise(w)).norm() / w.norm()).item<double>(); }
+double error(const Tensor& w) { return ((w - quantize(w)).norm() / w.norm()).item<double>(); }
 
 int main() {
   torch::manual_seed(1);
@@ -54,7 +54,7 @@ int main() {
     schedule.apply(optimizer, step);
     optimizer.zero_grad();
     const auto rotated = w.mm(r);
-    const auto loss = (rotated - quantise(rotated)).square().sum() / w.square().sum();  // ‖WR‖ = ‖W‖
+    const auto loss = (rotated - quantize(rotated)).square().sum() / w.square().sum();  // ‖WR‖ = ‖W‖
     loss.backward();
     optimizer.step();
     if (step % 100 == 0) std::printf("step %3d: error %.4f\n", step, std::sqrt(loss.item<double>()));

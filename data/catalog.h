@@ -41,7 +41,7 @@ struct SetFacts {
 };
 
 /// fashion-mnist, mnist, cifar10, cifar100.
-const std::vector<SetFacts>& catalogue();
+const std::vector<SetFacts>& catalog();
 
 /// Throws std::invalid_argument naming the data sets there are.
 const SetFacts& facts_of(const std::string& name);

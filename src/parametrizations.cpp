@@ -1,5 +1,5 @@
 #include <stiefel/manifold.h>
-#include <stiefel/parametrisations.h>
+#include <stiefel/parametrizations.h>
 
 #include <vector>
 
@@ -9,11 +9,11 @@ namespace stiefel {
 
 namespace {
 
-constexpr detail::Names<Parametrisation, 4> kParametrisations{{
-    {Parametrisation::kOmdsm, "omdsm"},
-    {Parametrisation::kMatrixExp, "matrix-exp"},
-    {Parametrisation::kCayley, "cayley"},
-    {Parametrisation::kHouseholder, "householder"},
+constexpr detail::Names<Parametrization, 4> kParametrizations{{
+    {Parametrization::kOmdsm, "omdsm"},
+    {Parametrization::kMatrixExp, "matrix-exp"},
+    {Parametrization::kCayley, "cayley"},
+    {Parametrization::kHouseholder, "householder"},
 }};
 
 /// Whether c_out is the smaller side, so that the tall matrix is the transposed one.
@@ -57,20 +57,20 @@ at::Tensor reflections(const at::Tensor& a) {
   return at::linalg_householder_product(v, tau.to(v.scalar_type()));
 }
 
-void check_base(const at::Tensor& base, const at::Tensor& a, Parametrisation parametrisation) {
+void check_base(const at::Tensor& base, const at::Tensor& a, Parametrization parametrization) {
   if (!base.defined()) return;
-  const bool phases = parametrisation == Parametrisation::kHouseholder;
+  const bool phases = parametrization == Parametrization::kHouseholder;
   const int64_t n = a.size(0);
   const auto expected = phases ? std::vector<int64_t>{a.size(1)} : std::vector<int64_t>{n, n};
   TORCH_CHECK(base.sizes() == at::IntArrayRef(expected), "stiefel: the base of a ",
-              to_string(parametrisation), " weight of ", n, "×", a.size(1), " has the shape ",
+              to_string(parametrization), " weight of ", n, "×", a.size(1), " has the shape ",
               at::IntArrayRef(expected), "; got ", base.sizes());
 }
 
 /// Reflections that bring an orthonormal X (n×p) to diag(b): column j of the result holds vⱼ below the
 /// diagonal, and X = (H₁…H_p)[:, :p] diag(b). Each vⱼ = x + e^{iθ}‖x‖eⱼ, θ the phase of x's first entry, over
 /// its first entry, which is never small. Hⱼ is Hermitian for complex X too, unlike LAPACK's.
-ParametrisedStart reflect(at::Tensor x) {
+ParametrizedStart reflect(at::Tensor x) {
   const int64_t n = x.size(0);
   const int64_t p = x.size(1);
   auto proxy = at::zeros_like(x);
@@ -101,36 +101,36 @@ at::Tensor complete(const at::Tensor& x) {
 
 }  // namespace
 
-std::string to_string(Parametrisation parametrisation) {
-  return detail::name_of(kParametrisations, parametrisation, "parametrisation");
+std::string to_string(Parametrization parametrization) {
+  return detail::name_of(kParametrizations, parametrization, "parametrisation");
 }
 
-Parametrisation parametrisation_from_string(const std::string& name) {
-  return detail::value_of(kParametrisations, name, "parametrisation");
+Parametrization parametrization_from_string(const std::string& name) {
+  return detail::value_of(kParametrizations, name, "parametrisation");
 }
 
-at::Tensor orthonormal_weight(const at::Tensor& proxy, Parametrisation parametrisation,
+at::Tensor orthonormal_weight(const at::Tensor& proxy, Parametrization parametrization,
                               const at::Tensor& base, const OmdsmOptions& options) {
-  if (parametrisation == Parametrisation::kOmdsm) {
+  if (parametrization == Parametrization::kOmdsm) {
     TORCH_CHECK(!base.defined(), "stiefel: OMDSM takes no base");
     return omdsm(proxy, options);
   }
   const auto a = tall(proxy);
   const int64_t p = a.size(1);
-  check_base(base, a, parametrisation);
-  if (parametrisation == Parametrisation::kHouseholder) {
+  check_base(base, a, parametrization);
+  if (parametrization == Parametrization::kHouseholder) {
     const auto q = reflections(a);
     return untall(base.defined() ? q * base : -q, proxy);
   }
   const auto s = skew_matrix(a);
   const auto q =
-      parametrisation == Parametrisation::kCayley ? cayley_columns(s, p) : at::matrix_exp(s).narrow(1, 0, p);
+      parametrization == Parametrization::kCayley ? cayley_columns(s, p) : at::matrix_exp(s).narrow(1, 0, p);
   return untall(base.defined() ? base.mm(q) : q, proxy);
 }
 
-ParametrisedStart parametrised_start(const at::Tensor& weight, Parametrisation parametrisation) {
+ParametrizedStart parametrized_start(const at::Tensor& weight, Parametrization parametrization) {
   const at::NoGradGuard no_grad;
-  if (parametrisation == Parametrisation::kOmdsm) return {weight.detach().clone(), {}};
+  if (parametrization == Parametrization::kOmdsm) return {weight.detach().clone(), {}};
   const auto type = weight.is_complex() ? at::kComplexDouble : at::kDouble;
   const auto x = tall(weight.detach()).to(type);
   const double off = defect(weight).item<double>();
@@ -138,9 +138,9 @@ ParametrisedStart parametrised_start(const at::Tensor& weight, Parametrisation p
               "stiefel: a parametrised weight can only start at an orthonormal one; this one, of ", "shape ",
               weight.sizes(), ", has ‖XᴴX − I‖ = ", off,
               "; make it orthonormal first, for example with stiefel::orthonormalize_");
-  auto start = parametrisation == Parametrisation::kHouseholder
+  auto start = parametrization == Parametrization::kHouseholder
                    ? reflect(x.clone())
-                   : ParametrisedStart{at::zeros_like(x), complete(x)};
+                   : ParametrizedStart{at::zeros_like(x), complete(x)};
   start.base = start.base.to(weight.scalar_type());
   start.proxy = untall(start.proxy.to(weight.scalar_type()), weight);
   return start;

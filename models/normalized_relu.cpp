@@ -1,8 +1,8 @@
-#include "normalised_relu.h"
+#include "normalized_relu.h"
 
 #include <ATen/ops/max_pool2d.h>
 
-#include "normalised_relu_fused.h"
+#include "normalized_relu_fused.h"
 
 namespace stiefel::models {
 
@@ -20,7 +20,7 @@ SumAndRelu summed_relu(torch::nn::AnyModule& norm, const Terms& terms) {
   return {sum, norm.forward(sum).relu_()};
 }
 
-at::Tensor normalised_relu(torch::nn::AnyModule& norm, const at::Tensor& x) {
+at::Tensor normalized_relu(torch::nn::AnyModule& norm, const at::Tensor& x) {
   return summed_relu(norm, {x, {}}).relu;
 }
 

@@ -2,15 +2,15 @@
 
 // The layers whose weight is a function of a proxy, as a user meets them.
 
-namespace parametrised_layers_test {
+namespace parametrized_layers_test {
 
 using at::Tensor;
-using stiefel::Parametrisation;
-using stiefel::nn::ParametrisedConv2d;
-using stiefel::nn::ParametrisedLinear;
+using stiefel::Parametrization;
+using stiefel::nn::ParametrizedConv2d;
+using stiefel::nn::ParametrizedLinear;
 
-constexpr Parametrisation kAll[] = {Parametrisation::kOmdsm, Parametrisation::kMatrixExp,
-                                    Parametrisation::kCayley, Parametrisation::kHouseholder};
+constexpr Parametrization kAll[] = {Parametrization::kOmdsm, Parametrization::kMatrixExp,
+                                    Parametrization::kCayley, Parametrization::kHouseholder};
 
 /// ‖KKᴴ − I‖_F of the rows of a wide weight.
 double row_defect(const Tensor& weight) {
@@ -18,10 +18,10 @@ double row_defect(const Tensor& weight) {
   return (k.mm(k.t()) - torch::eye(k.size(0), at::kDouble)).norm().item<double>();
 }
 
-TEST(ParametrisedLayers, ComputeWhatThePlainLayerWithTheirWeightComputes) {
+TEST(ParametrizedLayers, ComputeWhatThePlainLayerWithTheirWeightComputes) {
   for (const auto map : kAll) {
     const auto options = torch::nn::Conv2dOptions(3, 8, {3, 2}).stride(2).padding({1, 0}).dilation(1);
-    ParametrisedConv2d layer(options, map);
+    ParametrizedConv2d layer(options, map);
     torch::nn::Conv2d plain(options);
     const auto x = torch::randn({2, 3, 9, 8});
     {
@@ -33,7 +33,7 @@ TEST(ParametrisedLayers, ComputeWhatThePlainLayerWithTheirWeightComputes) {
     EXPECT_LT(row_defect(layer->weight()), 1e-5);
     EXPECT_NEAR(layer->defect(), row_defect(layer->weight()), 1e-9);
 
-    ParametrisedLinear linear(torch::nn::LinearOptions(12, 5).bias(false), map);
+    ParametrizedLinear linear(torch::nn::LinearOptions(12, 5).bias(false), map);
     const auto v = torch::randn({4, 12});
     EXPECT_FALSE(linear->bias.defined());
     EXPECT_LT(support::distance(linear->forward(v), v.mm(linear->weight().t())), 1e-6);
@@ -41,34 +41,34 @@ TEST(ParametrisedLayers, ComputeWhatThePlainLayerWithTheirWeightComputes) {
   }
 }
 
-TEST(ParametrisedLayers, TakePaddingByName) {
-  ParametrisedConv2d layer(torch::nn::Conv2dOptions(2, 4, 3).padding(torch::kSame));
+TEST(ParametrizedLayers, TakePaddingByName) {
+  ParametrizedConv2d layer(torch::nn::Conv2dOptions(2, 4, 3).padding(torch::kSame));
   EXPECT_EQ(layer->forward(torch::randn({1, 2, 7, 7})).sizes(), at::IntArrayRef({1, 4, 7, 7}));
 }
 
-TEST(ParametrisedLayers, DefectIsTheWorstGroupOfOmdsm) {
+TEST(ParametrizedLayers, DefectIsTheWorstGroupOfOmdsm) {
   for (int draw = 0; draw < 8; ++draw) {                       // so that each group is the worst in turn
-    ParametrisedLinear tall(torch::nn::LinearOptions(6, 20));  // 20 rows of 6 entries: groups of 5
+    ParametrizedLinear tall(torch::nn::LinearOptions(6, 20));  // 20 rows of 6 entries: groups of 5
     const auto k = tall->weight();
     double worst = 0;
     for (const int64_t row : {0, 5, 10, 15}) worst = std::max(worst, row_defect(k.narrow(0, row, 5)));
     EXPECT_NEAR(tall->defect(), worst, 1e-12);
     EXPECT_LT(worst, 1e-5);
   }
-  ParametrisedLinear grouped(torch::nn::LinearOptions(30, 8), Parametrisation::kOmdsm,
+  ParametrizedLinear grouped(torch::nn::LinearOptions(30, 8), Parametrization::kOmdsm,
                              stiefel::OmdsmOptions{4});
   EXPECT_LT(grouped->defect(), 1e-5);
   EXPECT_GT(row_defect(grouped->weight()), 0.1);  // groups are not orthogonal to each other
 }
 
-TEST(ParametrisedLayers, WeightsAreDrawnUniformly) {
+TEST(ParametrizedLayers, WeightsAreDrawnUniformly) {
   // Of a Haar matrix, an entry has mean 0 and variance 1/n.
   for (const auto map : kAll) {
     auto sum = torch::zeros({2, 5});
     auto squares = torch::zeros({2, 5});
     for (int i = 0; i < 600; ++i) {
       const torch::NoGradGuard no_grad;
-      const auto k = ParametrisedLinear(torch::nn::LinearOptions(5, 2).bias(false), map)->weight();
+      const auto k = ParametrizedLinear(torch::nn::LinearOptions(5, 2).bias(false), map)->weight();
       sum += k;
       squares += k.square();
     }
@@ -77,12 +77,12 @@ TEST(ParametrisedLayers, WeightsAreDrawnUniformly) {
   }
 }
 
-TEST(ParametrisedLayers, StartFromAGivenWeight) {
+TEST(ParametrizedLayers, StartFromAGivenWeight) {
   for (const auto map : kAll) {
-    ParametrisedConv2d layer(torch::nn::Conv2dOptions(4, 6, 3), map);
+    ParametrizedConv2d layer(torch::nn::Conv2dOptions(4, 6, 3), map);
     auto wanted = torch::empty({6, 4, 3, 3});
     stiefel::init::haar_(wanted);
-    if (map == Parametrisation::kOmdsm) wanted = stiefel::omdsm(wanted);  // rows of mean zero
+    if (map == Parametrization::kOmdsm) wanted = stiefel::omdsm(wanted);  // rows of mean zero
     layer->set_weight(wanted);
     EXPECT_LT(support::distance(layer->weight(), wanted), 2e-6) << to_string(map);
     EXPECT_ERROR(layer->set_weight(torch::eye(6)), "[6, 4, 3, 3]");
@@ -90,9 +90,9 @@ TEST(ParametrisedLayers, StartFromAGivenWeight) {
 }
 
 /// Nothing stale: the weight follows the proxy after a step, a load and a copy, in evaluation too.
-TEST(ParametrisedLayers, TheWeightFollowsTheProxyInEvaluation) {
+TEST(ParametrizedLayers, TheWeightFollowsTheProxyInEvaluation) {
   for (const auto map : kAll) {
-    ParametrisedLinear layer(torch::nn::LinearOptions(7, 3), map);
+    ParametrizedLinear layer(torch::nn::LinearOptions(7, 3), map);
     layer->eval();
     const torch::NoGradGuard no_grad;
     const auto x = torch::randn({2, 7});
@@ -103,29 +103,29 @@ TEST(ParametrisedLayers, TheWeightFollowsTheProxyInEvaluation) {
   }
 }
 
-TEST(ParametrisedLayers, SaveLoadAndCloneKeepTheWeight) {
+TEST(ParametrizedLayers, SaveLoadAndCloneKeepTheWeight) {
   for (const auto map : kAll) {
-    ParametrisedConv2d layer(torch::nn::Conv2dOptions(3, 5, 3), map);
+    ParametrizedConv2d layer(torch::nn::Conv2dOptions(3, 5, 3), map);
     {
       const torch::NoGradGuard no_grad;
       layer->proxy.add_(torch::randn_like(layer->proxy), 0.1);
     }
     std::stringstream stream;
     torch::save(layer, stream);
-    ParametrisedConv2d other(torch::nn::Conv2dOptions(3, 5, 3), map);
+    ParametrizedConv2d other(torch::nn::Conv2dOptions(3, 5, 3), map);
     EXPECT_GT(support::distance(other->weight(), layer->weight()), 1e-2);
     torch::load(other, stream);
     EXPECT_EQ(support::distance(other->weight(), layer->weight()), 0) << to_string(map);
-    const auto copy = std::dynamic_pointer_cast<stiefel::nn::ParametrisedConv2dImpl>(layer->clone());
+    const auto copy = std::dynamic_pointer_cast<stiefel::nn::ParametrizedConv2dImpl>(layer->clone());
     EXPECT_EQ(support::distance(copy->weight(), layer->weight()), 0);
     layer->to(at::kDouble);
     EXPECT_LT(support::distance(layer->weight(), other->weight().to(at::kDouble)), 1e-5);
   }
 }
 
-TEST(ParametrisedLayers, ChannelsLastWeightsStaySo) {
+TEST(ParametrizedLayers, ChannelsLastWeightsStaySo) {
   for (const auto map : kAll) {
-    ParametrisedConv2d layer(torch::nn::Conv2dOptions(4, 6, 3), map);
+    ParametrizedConv2d layer(torch::nn::Conv2dOptions(4, 6, 3), map);
     const auto x = torch::randn({2, 4, 5, 5});
     const auto plain = layer->forward(x);
     layer->proxy.set_data(layer->proxy.contiguous(at::MemoryFormat::ChannelsLast));
@@ -136,12 +136,12 @@ TEST(ParametrisedLayers, ChannelsLastWeightsStaySo) {
 
 /// A small network trained by plain SGD for 1,000 steps: every weight stays orthonormal to 1e-5 in float, and
 /// the loss goes down.
-TEST(ParametrisedLayers, StayOrthonormalOverAThousandSteps) {
+TEST(ParametrizedLayers, StayOrthonormalOverAThousandSteps) {
   for (const auto map : kAll) {
     torch::manual_seed(7);
-    ParametrisedConv2d first(torch::nn::Conv2dOptions(3, 8, 3), map);
-    ParametrisedConv2d second(torch::nn::Conv2dOptions(8, 8, 2), map);
-    ParametrisedLinear head(torch::nn::LinearOptions(8, 4), map);
+    ParametrizedConv2d first(torch::nn::Conv2dOptions(3, 8, 3), map);
+    ParametrizedConv2d second(torch::nn::Conv2dOptions(8, 8, 2), map);
+    ParametrizedLinear head(torch::nn::LinearOptions(8, 4), map);
     torch::nn::Sequential net(first, torch::nn::Functional(torch::relu), second, torch::nn::Flatten(), head);
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     const auto x = torch::randn({16, 3, 4, 4});
@@ -164,26 +164,26 @@ TEST(ParametrisedLayers, StayOrthonormalOverAThousandSteps) {
   }
 }
 
-TEST(ParametrisedLayers, SayWhatTheyAre) {
+TEST(ParametrizedLayers, SayWhatTheyAre) {
   std::ostringstream stream;
-  stream << *ParametrisedConv2d(torch::nn::Conv2dOptions(3, 8, 3), Parametrisation::kOmdsm,
+  stream << *ParametrizedConv2d(torch::nn::Conv2dOptions(3, 8, 3), Parametrization::kOmdsm,
                                 stiefel::OmdsmOptions{4});
-  stream << *ParametrisedLinear(5, 2, Parametrisation::kCayley);
+  stream << *ParametrizedLinear(5, 2, Parametrization::kCayley);
   EXPECT_NE(stream.str().find("parametrisation=omdsm, group_size=4"), std::string::npos) << stream.str();
   EXPECT_NE(stream.str().find("in_features=5, out_features=2, bias=true, parametrisation=cayley"),
             std::string::npos)
       << stream.str();
 }
 
-TEST(ParametrisedLayers, RefuseWhatTheyCannotDo) {
+TEST(ParametrizedLayers, RefuseWhatTheyCannotDo) {
   using torch::nn::Conv2dOptions;
-  EXPECT_ERROR(ParametrisedConv2d(Conv2dOptions(4, 4, 3).groups(2)), "groups 2");
-  EXPECT_ERROR(ParametrisedConv2d(Conv2dOptions(4, 4, 3).padding_mode(torch::kReflect)), "zeros only");
-  EXPECT_ERROR(ParametrisedConv2d(Conv2dOptions(1, 4, 1)), "leaves nothing");
-  EXPECT_ERROR(ParametrisedLinear(0, 4), "got 0 and 4");
+  EXPECT_ERROR(ParametrizedConv2d(Conv2dOptions(4, 4, 3).groups(2)), "groups 2");
+  EXPECT_ERROR(ParametrizedConv2d(Conv2dOptions(4, 4, 3).padding_mode(torch::kReflect)), "zeros only");
+  EXPECT_ERROR(ParametrizedConv2d(Conv2dOptions(1, 4, 1)), "leaves nothing");
+  EXPECT_ERROR(ParametrizedLinear(0, 4), "got 0 and 4");
   EXPECT_ERROR(
-      ParametrisedLinear(torch::nn::LinearOptions(4, 4), Parametrisation::kCayley, stiefel::OmdsmOptions{2}),
+      ParametrizedLinear(torch::nn::LinearOptions(4, 4), Parametrization::kCayley, stiefel::OmdsmOptions{2}),
       "group_size 2");
 }
 
-}  // namespace parametrised_layers_test
+}  // namespace parametrized_layers_test

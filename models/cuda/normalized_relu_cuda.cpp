@@ -10,8 +10,8 @@
 #include <map>
 #include <mutex>
 
-#include "models/normalised_relu_fused.h"
-#include "normalised_relu_kernels.h"
+#include "models/normalized_relu_fused.h"
+#include "normalized_relu_kernels.h"
 
 namespace stiefel::models::detail {
 
@@ -34,7 +34,7 @@ at::Tensor aligned(const at::Tensor& t) { return is_aligned(t) ? t : t.clone(); 
 bool fits(const at::Tensor& x, bool pooled) {
   return x.is_cuda() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.dim() == 4 &&
          x.is_contiguous(kLast) && x.numel() <= std::numeric_limits<int>::max() && x.numel() > x.size(1) &&
-         kernels::normalised_relu_fits(static_cast<int>(x.size(1))) &&
+         kernels::normalized_relu_fits(static_cast<int>(x.size(1))) &&
          (!pooled || (x.size(2) % 2 == 0 && x.size(3) % 2 == 0));
 }
 
@@ -89,7 +89,7 @@ at::Tensor partial_sums(const kernels::ReluShape& shape, const at::TensorOptions
 }
 
 /// Outputs relu(norm(x)), and x + addend where there is an addend.
-class NormalisedRelu : public torch::autograd::Function<NormalisedRelu> {
+class NormalizedRelu : public torch::autograd::Function<NormalizedRelu> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const std::optional<at::Tensor>& addend, const at::Tensor& weight,
@@ -118,7 +118,7 @@ class NormalisedRelu : public torch::autograd::Function<NormalisedRelu> {
                                     out.data_ptr(),
                                     floats(partial),
                                     counters(stream)};
-    C10_CUDA_CHECK(kernels::normalised_relu_forward(shape, pass, stream.stream()));
+    C10_CUDA_CHECK(kernels::normalized_relu_forward(shape, pass, stream.stream()));
     context->save_for_backward({addend ? sum : x, bias, statistics});
     context->saved_data["pooled"] = pooled;
     context->saved_data["added"] = addend.has_value();
@@ -156,7 +156,7 @@ class NormalisedRelu : public torch::autograd::Function<NormalisedRelu> {
                                      floats(coefficients),
                                      floats(partial),
                                      counters(stream)};
-    C10_CUDA_CHECK(kernels::normalised_relu_backward(shape, pass, stream.stream()));
+    C10_CUDA_CHECK(kernels::normalized_relu_backward(shape, pass, stream.stream()));
     return {x_gradient, added ? x_gradient : at::Tensor(), weight_gradient, bias_gradient, {}, {}};
   }
 };
@@ -172,7 +172,7 @@ std::optional<SumAndRelu> fused_relu(const torch::nn::AnyModule& norm, const Ter
   const auto x = aligned(branch);
   const auto other = addend.defined() ? std::optional<at::Tensor>(aligned(addend)) : std::nullopt;
   const auto outputs =
-      NormalisedRelu::apply(x, other, batch_norm->weight, batch_norm->bias, batch_norm, pooled);
+      NormalizedRelu::apply(x, other, batch_norm->weight, batch_norm->bias, batch_norm, pooled);
   return SumAndRelu{addend.defined() ? outputs[1] : x, outputs[0]};
 }
 

@@ -3,26 +3,26 @@
 // Orthonormal weights by parametrisation: each map against its defining formula written out in double with
 // nothing of the library's, its gradient against finite differences, and the layers built on it.
 
-namespace parametrisations_test {
+namespace parametrizations_test {
 
 using at::Tensor;
 using stiefel::OmdsmOptions;
-using stiefel::Parametrisation;
+using stiefel::Parametrization;
 
-constexpr Parametrisation kMaps[] = {Parametrisation::kMatrixExp, Parametrisation::kCayley,
-                                     Parametrisation::kHouseholder};
-constexpr Parametrisation kAll[] = {Parametrisation::kOmdsm, Parametrisation::kMatrixExp,
-                                    Parametrisation::kCayley, Parametrisation::kHouseholder};
+constexpr Parametrization kMaps[] = {Parametrization::kMatrixExp, Parametrization::kCayley,
+                                     Parametrization::kHouseholder};
+constexpr Parametrization kAll[] = {Parametrization::kOmdsm, Parametrization::kMatrixExp,
+                                    Parametrization::kCayley, Parametrization::kHouseholder};
 constexpr at::ScalarType kTypes[] = {at::kDouble, at::kComplexDouble};
 
 /// UVᴴ of the SVD of each group of centred rows.
 Tensor omdsm_by_svd(const Tensor& proxy, const std::vector<int64_t>& groups) {
   const auto v = proxy.detach().reshape({proxy.size(0), -1});
-  const auto centred = v - v.mean(1, true);
+  const auto centered = v - v.mean(1, true);
   std::vector<Tensor> parts;
   int64_t row = 0;
   for (const auto size : groups) {
-    const auto [u, s, vh] = at::linalg_svd(centred.narrow(0, row, size), false);
+    const auto [u, s, vh] = at::linalg_svd(centered.narrow(0, row, size), false);
     parts.push_back(u.mm(vh));
     row += size;
   }
@@ -64,13 +64,13 @@ Tensor exp_of(const Tensor& s) {
 }
 
 /// The defining formulas with full n×n matrices, explicit inverses and explicit reflections.
-Tensor map_by_formula(const Tensor& proxy, Parametrisation map, const Tensor& base) {
+Tensor map_by_formula(const Tensor& proxy, Parametrization map, const Tensor& base) {
   const auto a = tall(proxy);
   const int64_t n = a.size(0);
   const int64_t p = a.size(1);
   const auto identity = torch::eye(n, a.options());
   Tensor q;
-  if (map == Parametrisation::kHouseholder) {
+  if (map == Parametrization::kHouseholder) {
     q = identity.clone();
     for (int64_t j = 0; j < p; ++j) {
       auto v = torch::zeros({n, 1}, a.options());
@@ -82,7 +82,7 @@ Tensor map_by_formula(const Tensor& proxy, Parametrisation map, const Tensor& ba
     q = base.defined() ? q.mm(torch::diag(base)) : -q;
   } else {
     const auto s = skew_of(a);
-    q = map == Parametrisation::kMatrixExp ? exp_of(s)
+    q = map == Parametrization::kMatrixExp ? exp_of(s)
                                            : (identity + 0.5 * s).mm(at::linalg_inv(identity - 0.5 * s));
     if (base.defined()) q = base.mm(q);
     q = q.narrow(1, 0, p);
@@ -148,7 +148,7 @@ TEST(Omdsm, GroupsAreAsEqualAsCanBe) {
   EXPECT_EQ(stiefel::omdsm_groups(3, 2), Groups({1, 1, 1}));
 }
 
-TEST(Omdsm, IsThePolarFactorOfTheCentredProxy) {
+TEST(Omdsm, IsThePolarFactorOfTheCenteredProxy) {
   for (const auto type : kTypes) {
     for (const auto& [shape, size] : std::vector<std::pair<std::vector<int64_t>, int64_t>>{{{6, 20}, 0},
                                                                                            {{6, 20}, 4},
@@ -262,7 +262,7 @@ TEST(Maps, StartAtTheWantedWeight) {
          std::vector<std::vector<int64_t>>{{3, 7}, {7, 3}, {5, 5}, {4, 2, 2, 3}, {1, 1}}) {
       for (const auto map : kMaps) {
         const auto weight = support::point(shape, type).detach();
-        const auto start = stiefel::parametrised_start(weight, map);
+        const auto start = stiefel::parametrized_start(weight, map);
         const auto at_start = stiefel::orthonormal_weight(start.proxy, map, start.base);
         EXPECT_LT(support::distance(at_start, weight), 1e-12)
             << to_string(map) << at::IntArrayRef(shape) << type;
@@ -287,7 +287,7 @@ TEST(Maps, GradientsMatchFiniteDifferences) {
   for (const auto type : kTypes) {
     for (const auto& shape : std::vector<std::vector<int64_t>>{{3, 5}, {5, 3}, {4, 4}, {2, 2, 2, 2}}) {
       for (const auto map : kMaps) {
-        const auto start = stiefel::parametrised_start(support::point(shape, type).detach(), map);
+        const auto start = stiefel::parametrized_start(support::point(shape, type).detach(), map);
         const auto f = [&](const Tensor& v) { return stiefel::orthonormal_weight(v, map, start.base); };
         EXPECT_LT(gradient_error(f, start.proxy + 0.5 * torch::randn_like(start.proxy)), 1e-7)
             << to_string(map) << at::IntArrayRef(shape) << type;
@@ -309,17 +309,30 @@ TEST(Maps, MemoryFormatChangesNoValue) {
 
 TEST(Maps, RefuseWhatTheyCannotDo) {
   const auto proxy = torch::randn({3, 5});
-  EXPECT_ERROR(stiefel::orthonormal_weight(proxy, Parametrisation::kCayley, torch::eye(3)), "[5, 5]");
-  EXPECT_ERROR(stiefel::orthonormal_weight(proxy, Parametrisation::kHouseholder, torch::eye(5)), "[3]");
-  EXPECT_ERROR(stiefel::orthonormal_weight(proxy, Parametrisation::kOmdsm, torch::eye(5)), "no base");
-  EXPECT_ERROR(stiefel::orthonormal_weight(torch::randn({3}), Parametrisation::kCayley), "two or more");
-  EXPECT_ERROR(stiefel::parametrised_start(proxy, Parametrisation::kMatrixExp), "orthonormal first");
-  EXPECT_ERROR(stiefel::parametrisation_from_string("qr"), "choose omdsm, matrix-exp, cayley or householder");
+  EXPECT_ERROR(stiefel::orthonormal_weight(proxy, Parametrization::kCayley, torch::eye(3)), "[5, 5]");
+  EXPECT_ERROR(stiefel::orthonormal_weight(proxy, Parametrization::kHouseholder, torch::eye(5)), "[3]");
+  EXPECT_ERROR(stiefel::orthonormal_weight(proxy, Parametrization::kOmdsm, torch::eye(5)), "no base");
+  EXPECT_ERROR(stiefel::orthonormal_weight(torch::randn({3}), Parametrization::kCayley), "two or more");
+  EXPECT_ERROR(stiefel::parametrized_start(proxy, Parametrization::kMatrixExp), "orthonormal first");
+  EXPECT_ERROR(stiefel::parametrization_from_string("qr"), "choose omdsm, matrix-exp, cayley or householder");
 }
 
 TEST(Maps, NamesRoundTrip) {
-  for (const auto map : kAll) EXPECT_EQ(stiefel::parametrisation_from_string(to_string(map)), map);
-  EXPECT_EQ(to_string(Parametrisation::kMatrixExp), "matrix-exp");
+  for (const auto map : kAll) EXPECT_EQ(stiefel::parametrization_from_string(to_string(map)), map);
+  EXPECT_EQ(to_string(Parametrization::kMatrixExp), "matrix-exp");
 }
 
-}  // namespace parametrisations_test
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+TEST(Maps, GoByTheirEarlierNamesToo) {
+  const stiefel::Parametrisation map = stiefel::parametrisation_from_string("cayley");
+  EXPECT_EQ(map, stiefel::Parametrisation::kCayley);
+  const auto weight = stiefel::init::haar_(torch::empty({3, 5}));
+  const stiefel::ParametrisedStart start = stiefel::parametrised_start(weight, map);
+  EXPECT_LT(support::distance(stiefel::orthonormal_weight(start.proxy, map, start.base), weight), 1e-5);
+  stiefel::nn::ParametrisedLinear layer(5, 3, map);
+  EXPECT_EQ(layer->parametrisation(), map);
+}
+#pragma GCC diagnostic pop
+
+}  // namespace parametrizations_test

@@ -94,14 +94,14 @@ __global__ __launch_bounds__(kRowThreads, 3) void apply(Tiling tiling, ReluShape
   if (!thread.works) return;
   const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + thread.channel;
   T* out = static_cast<T*>(pass.out) + thread.channel;
-  const Normaliser normaliser(pass.statistics, pass.bias, channels, thread.channel);
+  const Normalizer normalizer(pass.statistics, pass.bias, channels, thread.channel);
   for_rows_backwards<4>(
       shape.rows, thread, [&](int row) { return load(x + static_cast<size_t>(row) * channels); },
       [&](int row, const Packed<T>& packed) {
         Eight eight = unpack(packed);
 #pragma unroll
         for (int i = 0; i < kEight; ++i) {
-          eight.of[i] = relu(normaliser.normalised(normaliser.centred(eight.of[i], i), i));
+          eight.of[i] = relu(normalizer.normalized(normalizer.centered(eight.of[i], i), i));
         }
         store(out + static_cast<size_t>(row) * channels, eight);
       });
@@ -116,7 +116,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, Re
   if (!thread.works) return;
   const T* x = static_cast<const T*>(pass.addend == nullptr ? pass.x : pass.sum) + thread.channel;
   T* out = static_cast<T*>(pass.out) + thread.channel;
-  const Normaliser normaliser(pass.statistics, pass.bias, channels, thread.channel);
+  const Normalizer normalizer(pass.statistics, pass.bias, channels, thread.channel);
   for_rows_backwards<2>(
       shape.out_rows(), thread,
       [&](int row) { return PackedSquare<T>(x, Square(row, shape.width), channels); },
@@ -129,7 +129,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, Re
           float y[4];
 #pragma unroll
           for (int j = 0; j < 4; ++j)
-            y[j] = relu(normaliser.normalised(normaliser.centred(four[j].of[i], i), i));
+            y[j] = relu(normalizer.normalized(normalizer.centered(four[j].of[i], i), i));
           result.of[i] = y[largest(y)];
         }
         store(out + static_cast<size_t>(row) * channels, result);
@@ -138,7 +138,7 @@ __global__ __launch_bounds__(kRowThreads, 2) void apply_pooled(Tiling tiling, Re
 
 }  // namespace
 
-cudaError_t normalised_relu_forward(const ReluShape& shape, const ReluForward& pass, cudaStream_t stream) {
+cudaError_t normalized_relu_forward(const ReluShape& shape, const ReluForward& pass, cudaStream_t stream) {
   return with_type(shape, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const auto sum = pass.addend == nullptr ? collect<T, false> : collect<T, true>;

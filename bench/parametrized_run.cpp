@@ -1,4 +1,4 @@
-#include "parametrised_run.h"
+#include "parametrized_run.h"
 
 #include <torch/optim/sgd.h>
 
@@ -12,21 +12,21 @@ namespace stiefel::bench {
 
 namespace {
 
-class ParametrisedRun : public Run {
+class ParametrizedRun : public Run {
  public:
-  ParametrisedRun(const Workload& workload, const at::Device& device, Parametrisation parametrisation)
-      : device_(device), parametrisation_(parametrisation) {
+  ParametrizedRun(const Workload& workload, const at::Device& device, Parametrization parametrization)
+      : device_(device), parametrization_(parametrization) {
     std::vector<at::Tensor> proxies;
     for (const auto& layer : workload.layers) {
       auto point = start_of(layer, device).point;
-      const bool groups = layer.batched && parametrisation == Parametrisation::kOmdsm;
+      const bool groups = layer.batched && parametrization == Parametrization::kOmdsm;
       if (groups) {
         omdsm_.group_size = layer.p();
         point = point.flatten(0, 1);
       } else if (layer.batched) {
         point = point[0];
       }
-      const auto start = parametrised_start(point, parametrisation);
+      const auto start = parametrized_start(point, parametrization);
       for (int64_t i = 0; i < (groups ? layer.count : layer.matrices()); ++i) {
         // A little way off the start, where a map may be cheaper than it is in training.
         const auto noise = Noise::shared(device).draw(start.proxy.sizes());
@@ -57,7 +57,7 @@ class ParametrisedRun : public Run {
     double worst = 0;
     for (const auto& weight : weights_) {
       const auto k = make(weight).flatten(1);
-      if (parametrisation_ != Parametrisation::kOmdsm) {
+      if (parametrization_ != Parametrization::kOmdsm) {
         worst = std::max(worst, worst_defect(k, false));
         continue;
       }
@@ -76,11 +76,11 @@ class ParametrisedRun : public Run {
     at::Tensor base;
   };
   at::Tensor make(const Weight& weight) const {
-    return orthonormal_weight(weight.proxy, parametrisation_, weight.base, omdsm_);
+    return orthonormal_weight(weight.proxy, parametrization_, weight.base, omdsm_);
   }
 
   at::Device device_;
-  Parametrisation parametrisation_;
+  Parametrization parametrization_;
   OmdsmOptions omdsm_;
   std::vector<Weight> weights_;
   std::unique_ptr<torch::optim::SGD> optimizer_;
@@ -88,9 +88,9 @@ class ParametrisedRun : public Run {
 
 }  // namespace
 
-std::unique_ptr<Run> parametrised_run(const Workload& workload, const at::Device& device,
-                                      Parametrisation parametrisation) {
-  return std::make_unique<ParametrisedRun>(workload, device, parametrisation);
+std::unique_ptr<Run> parametrized_run(const Workload& workload, const at::Device& device,
+                                      Parametrization parametrization) {
+  return std::make_unique<ParametrizedRun>(workload, device, parametrization);
 }
 
 }  // namespace stiefel::bench

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "normalised_relu.h"
+#include "normalized_relu.h"
 
 namespace stiefel::models::detail {
 
