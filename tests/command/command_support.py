@@ -69,6 +69,28 @@ def read_safetensors(path):
     return header.get("__metadata__", {}), tensors
 
 
+class ForkServer:
+    """Runs the command without starting LibTorch each time: see fork_server.cpp."""
+
+    def __init__(self):
+        self.server = subprocess.Popen([os.path.join(os.path.dirname(STIEFEL), "stiefel_fork_server")], text=True,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       env=dict(os.environ, OMP_NUM_THREADS="1"))
+
+    def run(self, words, env, folder):
+        with tempfile.NamedTemporaryFile("r+") as out, tempfile.NamedTemporaryFile("r+") as errors:
+            request = {"words": words, "environment": env, "folder": folder, "stdout": out.name, "stderr": errors.name}
+            self.server.stdin.write(json.dumps(request) + "\n")
+            self.server.stdin.flush()
+            status = int(self.server.stdout.readline())
+            return subprocess.CompletedProcess(words, status, out.read(), errors.read())
+
+    def close(self):
+        self.server.stdin.close()
+        self.server.wait()
+        self.server.stdout.close()
+
+
 class CommandTest(unittest.TestCase):
     IMAGES = (320, 100)  # for training, which makes 20 steps per epoch, and for testing
 
@@ -78,13 +100,22 @@ class CommandTest(unittest.TestCase):
         cls.data = cls.root + "/data"
         write_mnist(cls.data + "/mnist", *cls.IMAGES)
         cls.env = dict(os.environ, OMP_NUM_THREADS="1", HOME=cls.root, STIEFEL_DATA=cls.data)
+        cls.server = ForkServer()
 
     @classmethod
     def tearDownClass(cls):
+        cls.server.close()
         shutil.rmtree(cls.root)
 
-    def run_command(self, *words, status=0, **more):
-        done = subprocess.run([STIEFEL, *words], capture_output=True, text=True, env=self.env, cwd=self.root, **more)
+    def call(self, *words, env=None, **process):
+        """Runs the command; as a program of its own where it has several threads, or with options of subprocess.run."""
+        env = env or self.env
+        if not process and env.get("OMP_NUM_THREADS") == "1":
+            return self.server.run(words, env, self.root)
+        return subprocess.run([STIEFEL, *words], capture_output=True, text=True, env=env, cwd=self.root, **process)
+
+    def run_command(self, *words, status=0, **process):
+        done = self.call(*words, **process)
         self.assertEqual(done.returncode, status, f"{words}\n{done.stdout}\n{done.stderr}")
         return done
 

@@ -105,8 +105,7 @@ class Command(CommandTest):
         ]
         for words, part in cases:
             data = [] if "--data" in words else ["--data", "mnist"]
-            done = subprocess.run([STIEFEL, "train", "--out", "never", *data, *words], capture_output=True, text=True,
-                                  env=self.env, cwd=self.root)
+            done = self.call("train", "--out", "never", *data, *words)
             self.assertNotEqual(done.returncode, 0, words)
             self.assertIn(part, done.stderr, words)
             self.assertFalse(os.path.exists(self.root + "/never"), words)
@@ -353,8 +352,7 @@ class Command(CommandTest):
         env.pop("XDG_CACHE_HOME", None)
 
         def run(*words, data=None):
-            return subprocess.run([STIEFEL, *words], capture_output=True, text=True, cwd=self.root,
-                                  env=dict(env, STIEFEL_DATA=data) if data else env)
+            return self.call(*words, env=dict(env, STIEFEL_DATA=data) if data else env)
 
         train = self.words("from-cache", epochs=1)
         self.assertEqual(run(*train).returncode, 0)

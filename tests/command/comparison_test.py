@@ -240,7 +240,7 @@ class Comparison(CommandTest):
                             (["step", "--benchmark_repetitions=3"], "use --rounds"),
                             (["step", "--benchmark_min_time=1"], "use --min-time"),
                             (["step", "--benchmark_enable_random_interleaving=false"], "use --order")):
-            done = subprocess.run([STIEFEL, "bench", *words], capture_output=True, text=True, env=self.env, cwd=self.root)
+            done = self.call("bench", *words)
             self.assertNotEqual(done.returncode, 0, words)
             self.assertIn(part, done.stderr, words)
 

@@ -16,8 +16,7 @@ LARGEST = str(2**63 - 1)
 
 class Numbers(CommandTest):
     def refuse(self, *words, said, env=None):
-        done = subprocess.run([STIEFEL, *words], capture_output=True, text=True, env=env or self.env, cwd=self.root,
-                              timeout=60)
+        done = self.call(*words, env=env)
         self.assertEqual(done.returncode, 2, f"{words}\n{done.stdout}\n{done.stderr}")
         for part in said if isinstance(said, tuple) else (said,):
             self.assertIn(part, done.stderr, words)

@@ -341,8 +341,7 @@ class Paper(CommandTest):
                             (["theorem2", "--seeds", "3"], "at least 4"), (["table1"], "data get"),
                             (["table1", "--html", "nowhere/page.html"], "make it first"),
                             (["table1", "--device", "tpu", "--dry-run"], "tpu")):
-            done = subprocess.run([STIEFEL, "paper", *words, "--out", "never"], capture_output=True, text=True,
-                                  env=self.env, cwd=self.root)
+            done = self.call("paper", *words, "--out", "never")
             self.assertNotEqual(done.returncode, 0, words)
             self.assertIn(part, done.stderr, words)
             self.assertFalse(os.path.exists(self.root + "/never"), words)
