@@ -252,8 +252,8 @@ void add_bench_step(CLI::App& group) {
       command
           ->add_option("--suite", options->suite,
                        "the standard set of networks and shapes with our step, its variants and its "
-                       "peers, --rates and --sample-slow: full (about ten minutes on two cores) or "
-                       "quick (no networks, no large squares, no slow methods: under two)")
+                       "peers, --rates and --sample-slow: full, or quick (no networks, no large squares, no "
+                       "slow methods)")
           ->check(CLI::IsMember({"full", "quick"}))
           ->excludes(model)
           ->excludes(shape);
