@@ -22,7 +22,7 @@ SMOKE = "smoke: stand-in"
 
 
 class Paper(CommandTest):
-    IMAGES = (1280, 200)  # batches of 128 beside the 256 that a stand-in of Table 4 sets aside
+    IMAGES = (640, 200)  # batches of 128 beside the 256 that a stand-in of Table 4 sets aside
 
     def paper(self, name, *words, status=0, out="paper"):
         return self.run_command("paper", name, "--scale", "smoke", "--out", out, "--device", "cpu", *words, status=status)
