@@ -17,20 +17,23 @@ bool worth_panels(const at::Tensor& x) {
   return x.device().is_cpu() && p >= kPanelledRows && p * p * x.size(2) >= kPanelledWork;
 }
 
-// Panel by panel: G[i, i:] = X_iᴴX[i:], and its mirror image below the diagonal.
-void mirrored_gram(const at::Tensor& x, at::Tensor& result) {
-  const int64_t p = x.size(1);
+/// AB where it is Hermitian, p×p. Panel by panel: its rows i from the diagonal on are A_i B[:, i:], and what
+/// is below the diagonal is their mirror image.
+at::Tensor mirrored_product(const at::Tensor& a, const at::Tensor& b) {
+  const int64_t p = a.size(1);
+  auto result = at::empty({a.size(0), p, p}, a.options());
   const int64_t width = (p + kPanels - 1) / kPanels;
   for (int64_t i = 0; i < p; i += width) {
     const int64_t rows = std::min(width, p - i);
     const int64_t rest = p - i;
     auto upper = result.narrow(1, i, rows).narrow(2, i, rest);
-    at::bmm_out(upper, x.narrow(1, i, rows), x.narrow(1, i, rest).mH());
+    at::bmm_out(upper, a.narrow(1, i, rows), b.narrow(2, i, rest));
     if (rest > rows) {
       const auto beyond = upper.narrow(2, rows, rest - rows);
       result.narrow(1, i + rows, rest - rows).narrow(2, i, rows).copy_(beyond.mH());
     }
   }
+  return result;
 }
 
 // A transposed read of a large matrix misses the cache at every element; tile by tile it does not.
@@ -64,11 +67,11 @@ at::Tensor part(const at::Tensor& a, double sign) {
 at::Tensor overlap(const at::Tensor& x, const at::Tensor& m) { return at::bmm(x, m.mH()); }
 
 at::Tensor gram(const at::Tensor& x) {
-  const int64_t p = x.size(1);
-  if (!worth_panels(x)) return at::bmm(x, x.mH());
-  auto result = at::empty({x.size(0), p, p}, x.options());
-  mirrored_gram(x, result);
-  return result;
+  return worth_panels(x) ? mirrored_product(x, x.mH()) : at::bmm(x, x.mH());
+}
+
+at::Tensor commuting_product(const at::Tensor& a, const at::Tensor& b) {
+  return worth_panels(a) ? mirrored_product(a, b) : at::bmm(a, b);
 }
 
 at::Tensor drift(const at::Tensor& x) {

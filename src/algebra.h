@@ -14,6 +14,9 @@ at::Tensor overlap(const at::Tensor& x, const at::Tensor& m);
 /// XᴴX. Large ones are computed as upper panels and mirrored: 5/8 of the arithmetic.
 at::Tensor gram(const at::Tensor& x);
 
+/// AB of Hermitian matrices that commute, which is Hermitian too: large ones by halves, as above.
+at::Tensor commuting_product(const at::Tensor& a, const at::Tensor& b);
+
 /// E = XᴴX − I, how far X has drifted from the manifold. The diagonal is a sum of squares: a matrix product
 /// accumulates it with twenty times the error, and it is where the sum is 1 that rounding shows.
 at::Tensor drift(const at::Tensor& x);

@@ -29,8 +29,8 @@ bool CorrectionPolicy::drift_shows(const at::Tensor& tau, const at::Tensor& norm
   return !may_look_ || largest(drift_ * (tau * norm).abs_().clamp_max_(2)) > tolerance_;
 }
 
-bool CorrectionPolicy::second_look(const at::Tensor& sigma) const {
-  return !may_look_ || largest(reach_ * frobenius(sigma)) * roundoff_ > 1.7 * tolerance_;
+bool CorrectionPolicy::second_look(const at::Tensor& length) const {
+  return !may_look_ || largest(reach_ * length) * roundoff_ > 1.7 * tolerance_;
 }
 
 int64_t CorrectionPolicy::series_pairs(const at::Tensor& bound, int64_t otherwise) const {

@@ -20,8 +20,10 @@ class CorrectionPolicy {
   /// Whether E times the move can show, the move being at most |τ|‖W‖ (or 2, whichever is less).
   bool drift_shows(const at::Tensor& tau, const at::Tensor& norm) const;
 
-  /// Whether rounding in the projection leaves a normal part that shows: l/r · ‖Σ‖ above 1.7√p roundoffs.
-  bool second_look(const at::Tensor& sigma) const;
+  /// Whether rounding in the projection leaves a normal part that shows: l/r · `length` above 1.7√p
+  /// roundoffs, the length ‖Σ‖_F of what was projected away as a part of the direction (one double per
+  /// matrix).
+  bool second_look(const at::Tensor& length) const;
 
   /// The pairs of series terms that the exit correction needs when ‖V‖ ≤ bound (one double per matrix); 0
   /// where V itself is within rounding, which the next step's entry correction removes. Where no look is

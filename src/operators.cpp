@@ -5,6 +5,8 @@
 #include <stiefel/manifold.h>
 #include <torch/library.h>
 
+#include <cmath>
+
 #include "algebra.h"
 #include "device.h"
 #include "gradients.h"
@@ -61,6 +63,19 @@ at::Tensor advance_(const AdamNumbers& adam, const BatchRange& range, const Grad
   return (1 - at::pow(adam.beta1, counted)) * (unbiased + eps).sqrt();
 }
 
+/// l times what the shape of the matrices makes of it.
+at::Tensor scaled_rate(const at::Tensor& rate, const MuonTerms& terms, int64_t n) {
+  if (terms.scale == MuonScale::kNone) return rate;
+  return rate.to(at::kDouble) * (0.2 * std::sqrt(static_cast<double>(n)));
+}
+
+/// Nesterov's direction G + βM: M is projected and kept here, and the step projects what it is given.
+at::Tensor look_ahead(const StepSlice& slice, const Gradients& gradient, double momentum) {
+  const auto x = gradient.clean(slice.x);
+  slice.m.baddbmm_(hermitian(overlap(x, slice.m)), x, 1, -1);
+  return gradient.clean(slice.g).add(slice.m, momentum);
+}
+
 }  // namespace
 
 void step_by_operators(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
@@ -70,8 +85,11 @@ void step_by_operators(const StepMatrices& matrices, const StepCounters& counter
     const Gradients gradient(slice.g, check.near, counters);
     gradient.accumulate_(slice.m, slice.g, rule.decay, rule.gain);  // M ← decay·M + gain·G
     const auto r = rule.adam ? advance_(*rule.adam, slice.range, gradient, options.eps) : at::Tensor();
-    StepBatch batch{slice.x, slice.m, gradient.frozen, gradient.clean(check.e)};
-    step_(batch, StepSize{rate, r}, options);
+    const bool ahead = rule.muon && rule.muon->nesterov;
+    StepBatch batch{slice.x, ahead ? look_ahead(slice, gradient, rule.decay) : slice.m, gradient.frozen,
+                    gradient.clean(check.e)};
+    const auto l = rule.muon ? scaled_rate(rate, *rule.muon, slice.x.size(2)) : rate;
+    step_(batch, StepSize{l, r}, options, rule.muon ? &rule.muon->polar : nullptr);
   });
 }
 
@@ -130,6 +148,18 @@ void adam_kernel(at::TensorList points, at::TensorList momenta, at::TensorList s
        {beta1, 1 - beta1, &numbers}, pack(q, eps, iterations, exact, norm, polish, precision));
 }
 
+void muon_kernel(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
+                 const at::Tensor& rate, double momentum, bool nesterov, int64_t rounds, bool exact_root,
+                 c10::string_view scale, int64_t iterations, bool exact, c10::string_view precision,
+                 bool batched, const c10::optional<at::Tensor>& off_manifold) {
+  const MuonTerms terms{momentum, nesterov, {rounds, exact_root}, muon_scale_from_string(std::string(scale))};
+  terms.validate();
+  const CayleyOptions defaults;
+  step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
+       {momentum, 1, nullptr, &terms},
+       pack(defaults.q, defaults.eps, iterations, exact, to_string(defaults.norm), true, precision));
+}
+
 }  // namespace
 
 TORCH_LIBRARY(stiefel, library) {
@@ -144,6 +174,13 @@ TORCH_LIBRARY(stiefel, library) {
       "float beta2=0.99, float q=0.5, float eps=1e-8, int iterations=2, bool exact=False, "
       "str norm='frobenius', bool polish=True, str precision='full', bool batched=False, "
       "Tensor(f!)? off_manifold=None) -> ()");
+  library.def(
+      "cayley_muon_(Tensor(a!)[] points, Tensor(b!)[] momenta, Tensor[] gradients, Tensor(c!) skipped, "
+      "Tensor rate, float momentum=0.9, bool nesterov=False, int rounds=3, bool exact_root=False, "
+      "str scale='none', int iterations=2, bool exact=False, str precision='full', bool batched=False, "
+      "Tensor(d!)? off_manifold=None) -> ()");
+  library.def(
+      "polar_direction(Tensor weight, int rounds=3, bool exact_root=False, bool batched=False) -> Tensor");
   library.def("defect(Tensor weight, bool batched=False) -> Tensor");
   library.def("orthonormalize_(Tensor(a!) weight, bool batched=False) -> Tensor(a!)");
 }
@@ -151,6 +188,11 @@ TORCH_LIBRARY(stiefel, library) {
 TORCH_LIBRARY_IMPL(stiefel, CompositeExplicitAutograd, library) {
   library.impl("cayley_sgd_", sgd_kernel);
   library.impl("cayley_adam_", adam_kernel);
+  library.impl("cayley_muon_", muon_kernel);
+  library.impl("polar_direction",
+               [](const at::Tensor& weight, int64_t rounds, bool exact_root, bool batched) {
+                 return polar_direction(weight, {rounds, exact_root}, batched);
+               });
   library.impl("defect", [](const at::Tensor& weight, bool batched) { return defect(weight, batched); });
   library.impl("orthonormalize_",
                [](at::Tensor weight, bool batched) { return orthonormalize_(weight, batched); });
@@ -186,6 +228,16 @@ void cayley_adam_(at::TensorList points, at::TensorList momenta, at::TensorList 
   operation.call(points, momenta, second_moments, steps, gradients, skipped, rate, beta1, beta2, options.q,
                  options.eps, options.iterations, options.exact, to_string(options.norm), options.polish,
                  to_string(options.precision), batched, if_defined(off_manifold));
+}
+
+void cayley_muon_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
+                  const at::Tensor& skipped, const at::Tensor& rate, const MuonTerms& terms,
+                  const CayleyOptions& options, bool batched, const at::Tensor& off_manifold) {
+  TORCH_CHECK(options.polish, "stiefel: polish is false; a step along a polar factor needs its corrections");
+  static const auto operation = find_operator<decltype(muon_kernel)>("stiefel::cayley_muon_");
+  operation.call(points, momenta, gradients, skipped, rate, terms.momentum, terms.nesterov,
+                 terms.polar.rounds, terms.polar.exact_root, to_string(terms.scale), options.iterations,
+                 options.exact, to_string(options.precision), batched, if_defined(off_manifold));
 }
 
 }  // namespace stiefel

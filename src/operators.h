@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <stiefel/cayley.h>
+#include <stiefel/cayley_muon.h>
 
 #include "step_matrices.h"
 
@@ -17,12 +18,13 @@ struct AdamNumbers {
   void check(const StepMatrices& matrices) const;
 };
 
-/// How a step takes its gradients in: M ← decay·M + gain·G, and X moves along −M (Cayley SGD), or along −M/r
-/// where there are `adam`'s numbers.
+/// How a step takes its gradients in: M ← decay·M + gain·G, and X moves along −M (Cayley SGD), along −M/r
+/// where there are `adam`'s numbers, and along M's polar factor where there are `muon`'s terms.
 struct UpdateRule {
   double decay;
   double gain;
   const AdamNumbers* adam = nullptr;
+  const MuonTerms* muon = nullptr;
 };
 
 /// A step by ATen's operators, on any device: one batch per shape.

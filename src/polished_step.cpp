@@ -1,7 +1,12 @@
+#include <cmath>
+#include <optional>
+
 #include "algebra.h"
 #include "correction_policy.h"
 #include "exit_correction.h"
 #include "generator_norm.h"
+#include "gram_root.h"
+#include "polar_direction.h"
 #include "step.h"
 
 // The step of the coefficient form. X is n×p with p < n; E, S, T, Ω, R, F and C are p×p.
@@ -21,11 +26,10 @@ struct Tangent {
 at::Tensor corrected(const at::Tensor& s, const at::Tensor& e) { return at::baddbmm(s, e, s, 1, -0.5); }
 
 /// Ω and T by a second look at the projected momentum, and the normal part Z that it finds.
-Tangent look_again(const at::Tensor& x, const at::Tensor& m, const at::Tensor& e) {
+Tangent look_again(const at::Tensor& x, const at::Tensor& m, const at::Tensor& e, at::Tensor t) {
   const auto s = corrected(overlap(x, m), e);
   const auto z = hermitian(s);
   const auto zs = at::bmm(z, s);
-  auto t = gram(m);
   t.sub_(zs).sub_(zs.mH()).baddbmm_(z, z);  // T − ZS − (ZS)ᴴ + Z²
   return {skew(s), t, z};
 }
@@ -85,42 +89,71 @@ void correct_exit_(Coefficients& now, const at::Tensor& omega, const at::Tensor&
 
 }  // namespace
 
-void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options) {
+void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options,
+                    const PolarOptions* polar) {
   const auto x = batch.source();
-  auto& m = batch.m;
   const auto e = batch.e.defined() ? batch.e : drift(x);
   const CorrectionPolicy policy(x, e, step_size.reach(x.size(0)));
 
-  auto s = overlap(x, m);
-  const bool entry = policy.entry_shows(s);
+  auto s = overlap(x, batch.m);
+  // By how much K will multiply S is not known yet.
+  const bool entry = polar != nullptr || policy.entry_shows(s);
   if (entry) s = corrected(s, e);
   const auto sigma = hermitian(s);
 
   // M ← M − X(Σ − ½EΣ): the projection. This is the momentum that is kept.
   auto normal = entry ? at::baddbmm(sigma, sigma, e, 1, -0.5) : sigma.clone();
-  m.baddbmm_(batch.hold_(normal), x, 1, -1);
+  batch.m.baddbmm_(batch.hold_(normal), x, 1, -1);
 
-  const auto now = policy.second_look(sigma) ? look_again(x, m, e) : Tangent{skew(s), gram(m), {}};
+  std::optional<UnitMomentum> unit;
+  if (polar != nullptr) unit.emplace(batch.m);
+  const auto m = unit ? unit->m : batch.m;
+  const auto t = gram(m);
+  const auto sigma_length = unit                ? frobenius(unit->in_units(sigma))
+                            : policy.may_look() ? frobenius(sigma)
+                                                : at::Tensor();
+  // MK is longer than M by ‖K‖ ≤ gain/√‖T‖.
+  const bool look = policy.second_look(
+      polar != nullptr ? sigma_length * root_gain(*polar, t) / frobenius(t).sqrt_() : sigma_length);
+  const auto now = look ? look_again(x, m, e, t) : Tangent{unit ? unit->in_units(skew(s)) : skew(s), t, {}};
   const auto omega2 = at::bmm(now.omega, now.omega);
   const auto r = now.t + omega2;
-  const auto norm = tangent_norm(x, m, now.omega, now.t, options.exact ? Norm::kFrobenius : options.norm);
+
+  std::optional<PolarDirection> direction;
+  if (polar != nullptr) {
+    direction.emplace(now.omega, now.t, r, negligible_gram(sigma_length, x), *polar);
+  }
+  const auto& omega_d = direction ? direction->omega : now.omega;
+  const auto& r_d = direction ? direction->r : r;
+  const auto norm =
+      direction ? polar_norm_bound(*polar, x)
+                : tangent_norm(x, m, now.omega, now.t, options.exact ? Norm::kFrobenius : options.norm);
 
   const auto tau = step_size.signed_step(norm, options);
   const auto step = spread(tau, x);
-  auto move = options.exact ? solve(now.omega, r, step) : iterate(now.omega, r, step, options.iterations);
+  auto move = options.exact ? solve(omega_d, r_d, step) : iterate(omega_d, r_d, step, options.iterations);
   if (!options.exact) {
     // Without a bound: two pairs leave 3e-7 at the cap, where ‖V‖ ≤ 1/16 for real matrices under the
     // Frobenius norm; three leave 4e-6 where it can reach 3/16; s = 0 can reach 1/2.
-    const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius;
-    const int64_t pairs = policy.series_pairs(
-        policy.may_look() ? defect_bound(now.t, r, omega2, tau, norm, options.iterations) : at::Tensor(),
-        options.iterations == 0 ? 8 : (tame ? 2 : 3));
-    if (pairs > 0) correct_exit_(move, now.omega, r, pairs);
+    const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius && !direction;
+    at::Tensor bound;
+    if (policy.may_look()) {
+      bound = direction ? polar_defect_bound(tau, norm, x.size(1), options.iterations)
+                        : defect_bound(now.t, r, omega2, tau, norm, options.iterations);
+    }
+    const int64_t pairs = policy.series_pairs(bound, options.iterations == 0 ? 8 : (tame ? 2 : 3));
+    if (pairs > 0) correct_exit_(move, omega_d, r_d, pairs);
+  }
+  if (direction) {
+    // XF + DC = X(F − NC) + M(KC)
+    move.f.baddbmm_(direction->n, move.c, 1, -1);
+    move.c = at::bmm(direction->k, move.c);
   }
   if (now.z.defined()) move.f.baddbmm_(now.z, move.c, 1, -1);  // F ← F − ZC
-  if (policy.drift_shows(tau, norm)) move.f.baddbmm_(e, move.f.clone(), 1, -0.5);
+  const auto length = direction ? norm * std::sqrt(static_cast<double>(x.size(1))) : norm;
+  if (policy.drift_shows(tau, length)) move.f.baddbmm_(e, move.f.clone(), 1, -0.5);
   move.f.sub_(e, 0.5);  // F ← F − ½(E + EF)
-  batch.advance_(x, batch.hold_(move.f), batch.hold_(move.c));
+  batch.advance_(x, batch.hold_(move.f), m, batch.hold_(move.c));
 }
 
 }  // namespace stiefel::detail

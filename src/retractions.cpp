@@ -189,7 +189,7 @@ void WenYin::descend_(const Descent& step) const {
 
   // U[z₁; z₂] = Az₁ + Xz₂ = Dz₁ + X(z₂ − ½Sz₁)
   const auto f = at::baddbmm(z2, s, z1, 1, -0.5).neg_();
-  detail::StepBatch{step.x, step.d, {}, {}}.advance_(step.x, f, z1.neg());
+  detail::StepBatch{step.x, step.d, {}, {}}.advance_(step.x, f, step.d, z1.neg());
 }
 
 at::Tensor CayleyClosed::operator()(const at::Tensor& point, const at::Tensor& tangent) const {

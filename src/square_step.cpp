@@ -1,7 +1,11 @@
+#include <cmath>
+
 #include "algebra.h"
 #include "correction_policy.h"
 #include "exit_correction.h"
 #include "generator_norm.h"
+#include "gram_root.h"
+#include "polar_direction.h"
 #include "step.h"
 
 // The step where X is square: M lies in the span of X, so R = 0, W = XΩXᴴ, and Y = X(I + D) with D a function
@@ -35,15 +39,30 @@ at::Tensor defect_bound(const at::Tensor& omega2, const at::Tensor& tau, const a
   return (tau * norm * 0.5).abs_().pow_(2 * ((rounds + 1) / 2) + 2).mul_(4);
 }
 
+/// Ω_D = ΩK of the polar factor of M = XΩ, whose Gram matrix is T = ΩᴴΩ. K is a function of Ω², so ΩK is skew
+/// as Ω is.
+at::Tensor polar_omega(const at::Tensor& s, const at::Tensor& omega, const PolarOptions& polar) {
+  const UnitMomentum unit(omega);
+  const auto normal_length = frobenius(unit.in_units(hermitian(s)));
+  const auto k = gram_root(gram(unit.m), negligible_gram(normal_length, omega), polar);
+  return skew(at::bmm(unit.m, k));
+}
+
 }  // namespace
 
-void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options) {
+void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options,
+                  const PolarOptions* polar) {
   const auto x = batch.source();
   const auto e = batch.e.defined() ? batch.e : drift(x);
   const CorrectionPolicy policy(x, e, step_size.reach(x.size(0)));
 
-  const auto omega = skew(overlap(x, batch.m));
-  const auto norm = square_norm(x, omega, options.exact ? Norm::kFrobenius : options.norm);
+  const auto s = overlap(x, batch.m);
+  const auto momentum_omega = skew(s);
+  const auto omega = polar != nullptr ? polar_omega(s, momentum_omega, *polar) : momentum_omega;
+  const auto norm = polar != nullptr ? polar_norm_bound(*polar, x)
+                                     : square_norm(x, omega, options.exact ? Norm::kFrobenius : options.norm);
+  // ‖W‖_F, where `norm` bounds ‖W‖₂.
+  const auto length = polar != nullptr ? norm * std::sqrt(static_cast<double>(x.size(1))) : norm;
   const auto tau = step_size.signed_step(norm, options);
   const auto step = spread(tau, x);
 
@@ -53,9 +72,9 @@ void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptio
   } else {
     const auto omega2 = gram(omega).neg_();  // Ω² = −ΩΩᴴ
     d = iterate(omega, omega2, step, options.iterations);
-    const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius;
+    const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius && polar == nullptr;
     const int64_t pairs = policy.series_pairs(
-        policy.may_look() ? defect_bound(omega2, tau, norm, options.iterations) : at::Tensor(),
+        policy.may_look() ? defect_bound(omega2, tau, length, options.iterations) : at::Tensor(),
         options.iterations == 0 ? 8 : (tame ? 2 : 3));
     if (pairs > 0) {
       const auto v = at::baddbmm(d, d.mH(), d).add_(d.mH());  // V = D + Dᴴ + DᴴD
@@ -63,14 +82,14 @@ void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptio
       d = at::baddbmm(d, d, p).add_(p);  // D ← D + P + DP
     }
   }
-  if (policy.drift_shows(tau, norm)) d.baddbmm_(e, d.clone(), 1, -0.5);
+  if (policy.drift_shows(tau, length)) d.baddbmm_(e, d.clone(), 1, -0.5);
   d.sub_(e, 0.5);  // D ← D − ½(E + ED)
 
   // M ← XΩ, X ← X + XD, written as rows: Ωᴴx = −Ωx and Dᴴx.
   if (batch.frozen.defined()) {
-    batch.m.copy_(at::where(batch.frozen.view({-1, 1, 1}), batch.m, at::bmm(omega, x).neg_()));
+    batch.m.copy_(at::where(batch.frozen.view({-1, 1, 1}), batch.m, at::bmm(momentum_omega, x).neg_()));
   } else {
-    batch.m.baddbmm_(omega, x, 0, -1);
+    batch.m.baddbmm_(momentum_omega, x, 0, -1);
   }
   const auto increment = at::bmm(batch.hold_(d).mH(), x);
   batch.x.add_(increment);

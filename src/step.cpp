@@ -27,16 +27,19 @@ at::Tensor StepBatch::source() const {
   return frozen.defined() ? x.masked_fill(frozen.view({-1, 1, 1}), 0) : x;
 }
 
-void StepBatch::advance_(const at::Tensor& source, const at::Tensor& f, const at::Tensor& c) {
+void StepBatch::advance_(const at::Tensor& source, const at::Tensor& f, const at::Tensor& d,
+                         const at::Tensor& c) {
   auto increment = at::bmm(f.mH(), source);
-  increment.baddbmm_(c.mH(), m);
+  increment.baddbmm_(c.mH(), d);
   x.add_(increment);
 }
 
-void step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options) {
+void step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options,
+           const PolarOptions* polar) {
+  TORCH_INTERNAL_ASSERT(options.polish || polar == nullptr);
   if (!options.polish) return literal_step_(batch, step_size, options);
-  if (batch.x.size(1) == batch.x.size(2)) return square_step_(batch, step_size, options);
-  polished_step_(batch, step_size, options);
+  if (batch.x.size(1) == batch.x.size(2)) return square_step_(batch, step_size, options, polar);
+  polished_step_(batch, step_size, options, polar);
 }
 
 }  // namespace stiefel::detail

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stiefel/cayley.h>
+#include <stiefel/polar.h>
 
 /// The three ways to take one step. All work in place on a batch x, m of (B, p, n) whose momentum already
 /// holds the new gradient: they project m onto the tangent space at x and move x.
@@ -31,21 +32,25 @@ struct StepBatch {
   /// Zeroes what would move a matrix that is to be frozen.
   at::Tensor& hold_(at::Tensor& coefficients) const;
 
-  /// x ← x + Fᴴx + Cᴴm, that is X ← X + XF + MC. `source` is what x is read as.
-  void advance_(const at::Tensor& source, const at::Tensor& f, const at::Tensor& c);
+  /// x ← x + Fᴴx + Cᴴd, that is X ← X + XF + DC. `source` is what x is read as.
+  void advance_(const at::Tensor& source, const at::Tensor& f, const at::Tensor& d, const at::Tensor& c);
 };
 
-/// The default: the coefficient form with its corrections. p < n.
-void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options);
+/// The default: the coefficient form with its corrections. p < n. With `polar` the direction is not M but its
+/// polar factor (Cayley Muon), and the step is capped by a bound on ‖W‖₂ instead of `options.norm`.
+void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options,
+                    const PolarOptions* polar = nullptr);
 
 /// The same where p = n: R = 0, everything is a function of Ω, and there are fewer products.
-void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options);
+void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options,
+                  const PolarOptions* polar = nullptr);
 
 /// The paper's iteration without any correction, valid however far x has drifted; dense or in coefficient
 /// form, whichever takes fewer operations.
 void literal_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options);
 
-/// The step that the shape and the options call for.
-void step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options);
+/// The step that the shape and the options call for. `polar` goes with `options.polish` alone.
+void step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options,
+           const PolarOptions* polar = nullptr);
 
 }  // namespace stiefel::detail

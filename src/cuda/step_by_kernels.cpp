@@ -121,7 +121,7 @@ namespace detail {
 
 bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
                      const UpdateRule& rule, const CayleyOptions& options) {
-  if (!have_kernels_for(matrices.points, options)) return false;
+  if (rule.muon || !have_kernels_for(matrices.points, options)) return false;
   KernelMatrices all(matrices);
   const auto wide_rate = rate.to(at::kDouble);
   Recipe recipe{};

@@ -1,4 +1,5 @@
 #include <stiefel/cayley.h>
+#include <stiefel/cayley_muon.h>
 #include <stiefel/detail/option_archive.h>
 #include <stiefel/optim/group_options.h>
 
@@ -24,6 +25,9 @@ void OptionWriter::operator()(const char* name, Norm value) const {
 void OptionWriter::operator()(const char* name, Precision value) const {
   archive_->write(name, c10::IValue(to_string(value)));
 }
+void OptionWriter::operator()(const char* name, MuonScale value) const {
+  archive_->write(name, c10::IValue(to_string(value)));
+}
 
 void OptionReader::operator()(const char* name, double& value) const {
   value = read_value(*archive_, name).toDouble();
@@ -41,6 +45,9 @@ void OptionReader::operator()(const char* name, Norm& value) const { value = nor
 void OptionReader::operator()(const char* name, Precision& value) const {
   // Archives of the first version have none.
   if (c10::IValue read; archive_->try_read(name, read)) value = precision_from_string(read.toStringRef());
+}
+void OptionReader::operator()(const char* name, MuonScale& value) const {
+  value = muon_scale_from_string(text(name));
 }
 
 std::string OptionReader::text(const char* name) const { return read_value(*archive_, name).toStringRef(); }

@@ -12,6 +12,7 @@ namespace stiefel {
 enum class Manifold;
 enum class Norm;
 enum class Precision;
+enum class MuonScale;
 
 namespace detail {
 
@@ -26,6 +27,7 @@ class STIEFEL_API OptionWriter {
   void operator()(const char* name, Manifold value) const;
   void operator()(const char* name, Norm value) const;
   void operator()(const char* name, Precision value) const;
+  void operator()(const char* name, MuonScale value) const;
 
  private:
   torch::serialize::OutputArchive* archive_;
@@ -42,6 +44,7 @@ class STIEFEL_API OptionReader {
   void operator()(const char* name, Manifold& value) const;
   void operator()(const char* name, Norm& value) const;
   void operator()(const char* name, Precision& value) const;  ///< left alone where the archive has none
+  void operator()(const char* name, MuonScale& value) const;
 
  private:
   std::string text(const char* name) const;

@@ -1,0 +1,56 @@
+#include "polar_direction.h"
+
+#include <cmath>
+
+#include "algebra.h"
+#include "gram_root.h"
+
+namespace stiefel::detail {
+
+PolarDirection::PolarDirection(const at::Tensor& momentum_omega, const at::Tensor& t,
+                               const at::Tensor& momentum_r, const at::Tensor& negligible,
+                               const PolarOptions& options)
+    : k(gram_root(t, negligible, options)) {
+  const auto ok = at::bmm(momentum_omega, k);
+  n = hermitian(ok);
+  omega = skew(ok);
+  r = at::bmm(k.mH(), at::bmm(momentum_r, k));
+}
+
+UnitMomentum::UnitMomentum(const at::Tensor& momentum) : m(momentum) {
+  const auto length = frobenius(momentum);
+  // Squares of parts a thousandth as long as M are kept between these.
+  const bool is_double = c10::toRealValueType(momentum.scalar_type()) == at::kDouble;
+  const double least = is_double ? 1e-140 : 1e-12;
+  const double most = 1 / least;
+  if (momentum.device().is_cpu()) {
+    const bool fits =
+        ((length >= least).logical_and_(length <= most)).logical_or_(length == 0).all().item<bool>();
+    if (fits) return;
+  }
+  unit = at::where(length > 0, length.reciprocal(), at::zeros({}, length.options()))
+             .clamp_max_(is_double ? 1e300 : 1e37);
+  m = momentum * spread(unit, momentum);
+}
+
+at::Tensor UnitMomentum::in_units(const at::Tensor& matrices) const {
+  return unit.defined() ? matrices * spread(unit, matrices) : matrices;
+}
+
+at::Tensor negligible_gram(const at::Tensor& normal_length, const at::Tensor& like) {
+  return (normal_length * (16 * unit_roundoff(like))).square_();
+}
+
+at::Tensor polar_norm_bound(const PolarOptions& options, const at::Tensor& like) {
+  const double bound = 0.5 * (1 + std::sqrt(5.0)) * largest_singular_value(options);
+  return at::full({like.size(0)}, bound, like.options().dtype(at::kDouble));
+}
+
+at::Tensor polar_defect_bound(const at::Tensor& tau, const at::Tensor& norm, int64_t p, int64_t iterations) {
+  const double root_p = std::sqrt(static_cast<double>(p));
+  const auto turn = (tau * norm).abs_();
+  if (iterations == 1 || iterations == 2) return turn.pow(4).mul_(0.25 * root_p);
+  return (turn * 0.5).pow_(2 * ((iterations + 1) / 2) + 2).mul_(4 * root_p);
+}
+
+}  // namespace stiefel::detail
