@@ -29,6 +29,9 @@ at::Tensor skew(const at::Tensor& a);
 at::Tensor frobenius(const at::Tensor& a);
 at::Tensor real_trace(const at::Tensor& a, const at::Tensor& b);
 
+/// The largest entry in absolute value (of real and imaginary parts), one number per matrix, in double.
+at::Tensor entry_norm(const at::Tensor& a);
+
 /// The real part of tr A, one number per matrix, in double.
 at::Tensor real_trace(const at::Tensor& a);
 

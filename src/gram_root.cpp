@@ -1,5 +1,6 @@
 #include "gram_root.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -10,8 +11,9 @@ namespace stiefel::detail {
 
 namespace {
 
-/// Eigenvalues below this part of the largest are rounding: a Gram matrix has an error of about u‖T‖.
-double least_eigenvalue(const at::Tensor& t) { return 100 * unit_roundoff(t); }
+/// Eigenvalues below this part of the largest are not brought to 1: a Gram matrix has an error of about u‖T‖,
+/// and what K makes of it moves X off the manifold.
+double least_eigenvalue(const at::Tensor& t) { return 1000 * unit_roundoff(t); }
 
 /// A^(−½) for ‖A‖_F = 1 by its eigenvalues, each raised to the smallest that means something.
 at::Tensor root_by_eigenvalues(const at::Tensor& a) {
@@ -27,6 +29,9 @@ at::Tensor root_by_eigenvalues(const at::Tensor& a) {
 /// of matrices that are Hermitian and commute, all being polynomials in A.
 at::Tensor root_by_quintics(at::Tensor a, int64_t rounds) {
   const auto& all = minimax_quintics(rounds).rounds;
+  // Beyond 1 the quintics are steep, so A must not leave [0, 1].
+  const double floor = least_eigenvalue(a);
+  add_diagonal_(a, floor).div_(1 + 2 * floor);
   at::Tensor k;
   for (size_t i = 0; i < all.size(); ++i) {
     auto p = commuting_product(a, a).mul_(all[i].c).add_(a, all[i].b);
@@ -52,9 +57,10 @@ double largest_singular_value(const PolarOptions& options) {
 }
 
 double root_gain(const PolarOptions& options, const at::Tensor& like) {
-  if (!options.exact_root) return minimax_quintics(options.rounds).gain;
+  const double least = least_eigenvalue(like);
+  if (!options.exact_root) return std::min(minimax_quintics(options.rounds).gain, 1.2 / std::sqrt(least));
   // ‖T‖_F ≤ √p‖T‖₂.
-  return std::sqrt(std::sqrt(static_cast<double>(like.size(1))) / least_eigenvalue(like));
+  return std::sqrt(std::sqrt(static_cast<double>(like.size(1))) / least);
 }
 
 }  // namespace stiefel::detail

@@ -4,6 +4,7 @@
 #include "algebra.h"
 #include "gram_root.h"
 #include "minimax_quintics.h"
+#include "polar_direction.h"
 #include "weight_batches.h"
 
 namespace stiefel {
@@ -17,12 +18,9 @@ at::Tensor polar_direction(const at::Tensor& weight, const PolarOptions& options
   options.validate();
   const at::NoGradGuard no_grad;
   const MatrixView view(weight, batched);
-  auto m = view(weight.detach().to(detail::arithmetic(weight)));
-  // To length 1, so that its Gram matrix neither overflows nor vanishes.
-  const auto length = detail::frobenius(m);
-  const auto scale = at::where(length > 0, length.reciprocal(), at::zeros({}, length.options()));
-  m = m * detail::spread(scale, m);
-  const auto k = detail::gram_root(detail::gram(m), at::zeros_like(length), options);
+  const auto m = detail::UnitMomentum(view(weight.detach().to(detail::arithmetic(weight)))).m;
+  const auto zero = at::zeros({m.size(0)}, m.options().dtype(at::kDouble));
+  const auto k = detail::gram_root(detail::gram(m), zero, options);
   auto direction = at::empty_like(weight);
   view.write(at::bmm(k, m), direction);  // MK in rows is Kᴴm = Km
   return direction;

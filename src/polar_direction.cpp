@@ -18,17 +18,16 @@ PolarDirection::PolarDirection(const at::Tensor& momentum_omega, const at::Tenso
 }
 
 UnitMomentum::UnitMomentum(const at::Tensor& momentum) : m(momentum) {
-  const auto length = frobenius(momentum);
-  // Squares of parts a thousandth as long as M are kept between these.
+  // The largest entry: its square may vanish, and the Frobenius norm with it.
+  const auto largest = entry_norm(momentum);
+  // Between these ‖MᴴM‖_F, a fourth power, neither vanishes nor overflows.
   const bool is_double = c10::toRealValueType(momentum.scalar_type()) == at::kDouble;
-  const double least = is_double ? 1e-140 : 1e-12;
-  const double most = 1 / least;
+  const double least = is_double ? 1e-60 : 1e-6;
   if (momentum.device().is_cpu()) {
-    const bool fits =
-        ((length >= least).logical_and_(length <= most)).logical_or_(length == 0).all().item<bool>();
-    if (fits) return;
+    const auto fits = (largest >= least).logical_and_(largest <= 1 / least).logical_or_(largest == 0);
+    if (fits.all().item<bool>()) return;
   }
-  unit = at::where(length > 0, length.reciprocal(), at::zeros({}, length.options()))
+  unit = at::where(largest > 0, largest.reciprocal(), at::zeros({}, largest.options()))
              .clamp_max_(is_double ? 1e300 : 1e37);
   m = momentum * spread(unit, momentum);
 }
