@@ -68,6 +68,8 @@ std::map<std::string, Begin> steps_by_name() {
        [](const Subject& subject, const at::Device& device) {
          return cayley_adam_run(subject.weights, device, subject.precision);
        }},
+      {"cayley-muon", on_weights(cayley_muon_run)},
+      {"muon", Begin()},  // a step along directions, not on the manifold: it is compared in training alone
       {"so", with_penalty(Penalty::kSo)},
       {"dso", with_penalty(Penalty::kDso)},
       {"srip", with_penalty(Penalty::kSrip)},
@@ -117,7 +119,7 @@ Contender contender_of(const MethodFacts& facts, Begin begin) {
     auto config = base;
     train::select_method(config, facts.name);
     if (config.has_penalty()) config.penalty_weight = 1e-3;
-    if (facts.family != MethodFamily::kCayley) config.step_precision = "auto";  // it is theirs alone
+    if (!facts.has_mixed_step) config.step_precision = "auto";  // it is theirs alone
     return trainer_run(config);
   };
   return result;
@@ -253,7 +255,7 @@ std::vector<Contender> training_contenders(const std::vector<std::string>& names
 
 std::vector<Contender> standard_contenders(bool quick) {
   auto all = step_contenders({"cayley-sgd", "cayley-sgd-s5", "cayley-sgd-exact", "cayley-sgd-no-polish",
-                              "cayley-adam", "dense", "qr", "polar", "cayley-closed", "sgd"});
+                              "cayley-adam", "cayley-muon", "dense", "qr", "polar", "cayley-closed", "sgd"});
   if (quick) {
     all.erase(std::remove_if(all.begin(), all.end(), [](const Contender& one) { return one.slow; }),
               all.end());

@@ -2,6 +2,8 @@
 
 #include <stiefel/optim/euclidean.h>
 
+#include <cmath>
+
 namespace stiefel::bench {
 
 namespace {
@@ -24,6 +26,15 @@ std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& worklo
     adam.step.fill_(1000);
   };
   return std::make_unique<OptimizerRun<CayleyAdam>>(workload, device, options, settle);
+}
+
+std::unique_ptr<Run> cayley_muon_run(const Workload& workload, const at::Device& device) {
+  const auto options = [](const Layer& layer, const Start&) {
+    // ‖W‖²_F of p orthonormal directions is about 2p.
+    const double angle = kTurn / std::sqrt(2.0 * static_cast<double>(std::min(layer.p(), layer.n())));
+    return CayleyMuonOptions(angle).momentum(kMomentum).batched(layer.batched);
+  };
+  return std::make_unique<OptimizerRun<CayleyMuon>>(workload, device, options, settle_momentum);
 }
 
 std::unique_ptr<Run> sgd_run(const Workload& workload, const at::Device& device) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stiefel/optim/cayley_adam.h>
+#include <stiefel/optim/cayley_muon.h>
 #include <stiefel/optim/cayley_sgd.h>
 #include <stiefel/optim/retraction_sgd.h>
 
@@ -108,6 +109,9 @@ std::unique_ptr<OptimizerRun<CayleySGD>> cayley_sgd_run(const Workload& workload
 
 std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& workload, const at::Device& device,
                                                           Precision precision = Precision::kFull);
+
+/// Cayley Muon, at the rate that turns its matrices as far as the others turn theirs.
+std::unique_ptr<Run> cayley_muon_run(const Workload& workload, const at::Device& device);
 
 /// torch's SGD with momentum, and ADAM; on a GPU by fused kernels.
 std::unique_ptr<Run> sgd_run(const Workload& workload, const at::Device& device);

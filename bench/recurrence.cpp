@@ -43,6 +43,7 @@ std::vector<UnitaryStepper> unitary_steppers(int64_t n, const at::Device& device
   std::vector<UnitaryStepper> all;
   all.push_back(unitary_stepper<CayleySGD>("cayley-sgd", n, device, CayleySGDOptions(0.01).momentum(0.9)));
   all.push_back(unitary_stepper<CayleyAdam>("cayley-adam", n, device, CayleyAdamOptions(0.1)));
+  all.push_back(unitary_stepper<CayleyMuon>("cayley-muon", n, device, CayleyMuonOptions(0.01)));
   all.push_back(unitary_stepper<RetractionSGD<CayleyClosed>>("cayley-closed", n, device,
                                                              RetractionSGDOptions<CayleyClosed>(0.01)));
   return all;

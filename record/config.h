@@ -47,6 +47,8 @@ struct Config {
   bool polish = true;
   bool rms_scaled = false;
   double q = 0.5;
+  int64_t root_rounds = 3;
+  bool muon_nesterov = false;
 
   std::string penalty = "none";
   std::optional<double> penalty_weight;
@@ -82,17 +84,21 @@ struct Config {
         "model", self.model,
         "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K (wrn-28-10) for images; urnn-N, ornn-N or rnn-N "
         "(urnn-116) for sequences; auto: small or urnn-116");
-    visitor("optim", self.optim,
-            "optimiser: sgd, adam, adamw, cayley-sgd, cayley-adam, or a retraction: polar, polar-ns, qr, "
-            "cholesky-qr, wen-yin, cayley-closed or cayley-exact");
+    visitor(
+        "optim", self.optim,
+        "optimiser: sgd, adam, adamw, muon, cayley-sgd, cayley-adam, cayley-muon, or a retraction: polar, "
+        "polar-ns, qr, cholesky-qr, wen-yin, cayley-closed or cayley-exact");
     visitor("epochs", self.epochs, "passes over the training set");
     visitor("batch", self.batch, "images a step");
     visitor("seed", self.seed, "of the weights, the order, the augmentation and the dropout masks");
     visitor("lr", self.lr, "rate of the Euclidean parameters (default: the paper's for the optimiser)");
-    visitor("lr-manifold", self.lr_manifold, "rate of the orthonormal weights (default: the paper's)");
-    visitor(
-        "momentum", self.momentum,
-        "of sgd and cayley-sgd (default 0.9); a retraction's orthonormal weights have it only when given");
+    visitor("lr-manifold", self.lr_manifold,
+            "rate of the orthonormal weights, and of muon's matrices (default: the paper's; 0.01 for "
+            "cayley-muon, "
+            "0.02 for muon)");
+    visitor("momentum", self.momentum,
+            "of sgd, cayley-sgd, cayley-muon and muon (default 0.9); a retraction's orthonormal weights have "
+            "it only when given");
     visitor("nesterov", self.nesterov,
             "Nesterov momentum where sgd trains Euclidean parameters, alone or as --rest");
     visitor("weight-decay", self.weight_decay,
@@ -107,7 +113,8 @@ struct Config {
     visitor("clip", self.clip, "upper bound on the norm of the Euclidean gradients; 0: none");
     visitor(
         "schedule", self.schedule,
-        "of the rates: multi-step, cosine or constant; auto: multi-step for images, constant for sequences");
+        "of the rates: multi-step, cosine or constant; auto: multi-step for images (cosine under cayley-muon "
+        "and muon), constant for sequences");
     visitor("drops", self.drops,
             "epochs at which multi-step drops the rates (default: 30, 60 and 80 % of them)");
     visitor("drop-factor", self.drop_factor, "what multi-step multiplies them by");
@@ -120,6 +127,10 @@ struct Config {
     visitor("rms-scaled", self.rms_scaled,
             "divide a retraction's gradient by its running root mean square, as the first uRNN did");
     visitor("q", self.q, "contraction factor of the iteration");
+    visitor(
+        "root-rounds", self.root_rounds,
+        "rounds of the polynomial by which cayley-muon and muon make their directions orthonormal, 1 to 5");
+    visitor("muon-nesterov", self.muon_nesterov, "Nesterov momentum of cayley-muon's and muon's matrices");
     visitor("penalty", self.penalty,
             "soft constraint on convolutions under sgd, adam or adamw: none, so, dso or srip");
     visitor("penalty-weight", self.penalty_weight,

@@ -26,6 +26,8 @@ class FactsBuilder {
   FactsBuilder& weight_decay(double value) { return set(facts_.weight_decay, value); }
   FactsBuilder& uses_momentum() { return set(facts_.uses_momentum, true); }
   FactsBuilder& uses_betas() { return set(facts_.uses_betas, true); }
+  FactsBuilder& uses_root() { return set(facts_.uses_root, true); }
+  FactsBuilder& has_mixed_step() { return set(facts_.has_mixed_step, true); }
   FactsBuilder& operations(const char* value) { return set(facts_.operations, value); }
   FactsBuilder& operations_with_momentum(const char* value) {
     return set(facts_.operations_with_momentum, value);
@@ -82,17 +84,37 @@ std::vector<MethodFacts> make_method_facts() {
       euclidean("sgd", "SGD").paper_role(PaperRole::kBaseline).lr(0.1).sequence_lr(0.1).uses_momentum(),
       euclidean("adam", "ADAM").paper_role(PaperRole::kBaseline).lr(0.001).sequence_lr(0.001).uses_betas(),
       euclidean("adamw", "AdamW").lr(0.001).sequence_lr(0.001).weight_decay(0.01).uses_betas(),
+      euclidean("muon", "Muon")
+          .lr(0.1)
+          .lr_manifold(0.02)
+          .sequence_lr(0.001)
+          .pixel_lr_manifold(1e-3)
+          .synthetic_lr_manifold(1e-3)
+          .operations("4np² + 18p³")
+          .uses_momentum()
+          .uses_root(),
 
       cayley("cayley-sgd", "Cayley SGD")
           .lr_manifold(0.2)
           .pixel_lr_manifold(1e-5)
           .synthetic_lr_manifold(1e-3)
+          .has_mixed_step()
           .uses_momentum(),
       cayley("cayley-adam", "Cayley ADAM")
           .lr_manifold(0.4)
           .pixel_lr_manifold(0.01)
           .synthetic_lr_manifold(0.01)
+          .has_mixed_step()
           .uses_betas(),
+      cayley("cayley-muon", "Cayley Muon")
+          .paper_role(PaperRole::kNone)
+          .lr(0.1)
+          .lr_manifold(0.01)
+          .pixel_lr_manifold(1e-3)
+          .synthetic_lr_manifold(1e-3)
+          .operations("12np² + 38p³")
+          .uses_momentum()
+          .uses_root(),
 
       penalty("so", "SO").operations("4np²"),
       penalty("dso", "DSO").operations("4np²"),

@@ -29,10 +29,10 @@ struct MethodFacts {
   PaperRole paper_role = PaperRole::kNone;
 
   // Defaults of an optimiser.
-  double lr = 0;                     ///< learning rate of Euclidean parameters, for images
-  double sequence_lr = 0;            ///< the same in recurrent networks
-  double lr_manifold = 0;            ///< learning rate of orthonormal weights, for images
-  double pixel_lr_manifold = 0;      ///< of the unitary matrix where the task is pixels,
+  double lr = 0;                 ///< learning rate of Euclidean parameters, for images
+  double sequence_lr = 0;        ///< the same in recurrent networks
+  double lr_manifold = 0;        ///< learning rate of the weights that are stepped as matrices, for images
+  double pixel_lr_manifold = 0;  ///< of the unitary matrix where the task is pixels,
   double synthetic_lr_manifold = 0;  ///< and where it is copying or adding, whose gradients are small
   double beta2 = 0.999;
   double weight_decay = 5e-4;  ///< for images
@@ -40,6 +40,8 @@ struct MethodFacts {
   // Which options have an effect on it.
   bool uses_momentum = false;
   bool uses_betas = false;
+  bool uses_root = false;       ///< moves along the polar factor of its momentum
+  bool has_mixed_step = false;  ///< has kernels for --step-precision mixed
 
   // The cost of a step.
   std::string operations;                ///< flop of a step on a p×n weight, n ≥ p, without those of SGD
@@ -51,6 +53,9 @@ struct MethodFacts {
 
   /// Whether the optimiser keeps weights orthonormal.
   bool is_constrained() const;
+
+  /// Whether weight matrices have a rate of their own, --lr-manifold.
+  bool has_matrix_rate() const { return lr_manifold > 0; }
 
   /// Whether weights are orthonormal after every step, by the optimiser or by the way they are parametrised.
   bool keeps_orthonormal() const;

@@ -42,7 +42,7 @@ struct Kind {
 
   /// Whether an optimiser of that name trains the parameters beside orthonormal ones.
   bool rest_may_be(const char* optimizer) const {
-    return optimizer_may(&MethodFacts::is_constrained) && may_be("rest", {optimizer});
+    return optimizer_may(&MethodFacts::has_matrix_rate) && may_be("rest", {optimizer});
   }
 
  private:
@@ -58,7 +58,11 @@ bool drops(const Kind& run) { return run.may_be("schedule", {"multi-step"}); }
 bool cayley(const Kind& run) {
   return run.optimizer_may([](const MethodFacts& method) { return method.family == MethodFamily::kCayley; });
 }
-bool constrained(const Kind& run) { return run.optimizer_may(&MethodFacts::is_constrained); }
+bool by_root(const Kind& run) { return run.optimizer_may(&MethodFacts::uses_root); }
+bool paper_form(const Kind& run) {
+  return cayley(run) && run.optimizer_may([](const MethodFacts& method) { return !method.uses_root; });
+}
+bool matrix_rate(const Kind& run) { return run.optimizer_may(&MethodFacts::has_matrix_rate); }
 bool retraction(const Kind& run) { return run.optimizer_may(&MethodFacts::is_retraction); }
 bool penalised(const Kind& run) {
   return run.may_be("penalty", record::method_names(MethodFamily::kPenalty));
@@ -79,7 +83,7 @@ const std::map<std::string, Rule>& rules() {
       {"augment", is_image},
       {"channels-last", is_image},
       {"dropout", [](const Kind& run) { return run["model"].empty() || run["model"].rfind("wrn", 0) == 0; }},
-      {"rest", constrained},
+      {"rest", matrix_rate},
       {"momentum",
        [](const Kind& run) {
          return run.optimizer_may(&MethodFacts::uses_momentum) || run.rest_may_be("sgd");
@@ -94,9 +98,11 @@ const std::map<std::string, Rule>& rules() {
       {"drop-factor", drops},
       {"iterations", cayley},
       {"exact", cayley},
-      {"norm", cayley},
-      {"polish", cayley},
-      {"q", cayley},
+      {"norm", paper_form},
+      {"polish", paper_form},
+      {"q", paper_form},
+      {"root-rounds", by_root},
+      {"muon-nesterov", by_root},
       {"rms-scaled", retraction},
       {"penalty-weight", penalised},
       {"penalty-schedule", penalised},
@@ -104,7 +110,10 @@ const std::map<std::string, Rule>& rules() {
       {"group-size", [](const Kind& run) { return run.may_be("weights", {"omdsm"}); }},
       {"precision", on_gpu},
       {"graph", on_gpu},
-      {"step-precision", [](const Kind& run) { return run.may_be_on_gpu() && cayley(run); }},
+      {"step-precision",
+       [](const Kind& run) {
+         return run.may_be_on_gpu() && run.optimizer_may(&MethodFacts::has_mixed_step);
+       }},
   };
   return all;
 }

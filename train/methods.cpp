@@ -1,6 +1,7 @@
 #include "methods.h"
 
 #include <stiefel/optim/cayley_adam.h>
+#include <stiefel/optim/cayley_muon.h>
 #include <stiefel/optim/cayley_sgd.h>
 #include <stiefel/optim/euclidean.h>
 #include <stiefel/optim/retraction_sgd.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <map>
 
+#include "muon.h"
 #include "rms_scaling.h"
 
 namespace stiefel::train {
@@ -107,6 +109,32 @@ Optimizers make_cayley_adam(const ParameterSplit& split, const Config& config) {
   return result;
 }
 
+Optimizers make_cayley_muon(const ParameterSplit& split, const Config& config) {
+  Optimizers result;
+  const auto options = CayleyMuonOptions(*config.lr_manifold)
+                           .momentum(*config.momentum)
+                           .nesterov(config.muon_nesterov)
+                           .rounds(config.root_rounds)
+                           .iterations(config.iterations)
+                           .exact(config.exact);
+  result.push_back(std::make_unique<CayleyMuon>(split.manifold, options));
+  result.push_back(rest(split.euclidean, config));
+  return result;
+}
+
+/// Muon for the matrices that Cayley Muon would keep orthonormal.
+Optimizers make_muon(const ParameterSplit& split, const Config& config) {
+  Optimizers result;
+  const auto options = torch::optim::SGDOptions(*config.lr_manifold)
+                           .momentum(*config.momentum)
+                           .nesterov(config.muon_nesterov)
+                           .weight_decay(*config.weight_decay);
+  result.push_back(std::make_unique<Muon>(Groups{OptimizerParamGroup(split.manifold)}, options,
+                                          PolarOptions{config.root_rounds}));
+  result.push_back(rest(split.euclidean, config));
+  return result;
+}
+
 /// Descent by a retraction, bare as in the paper's comparison unless a momentum is given.
 template <class Retraction>
 Maker by_retraction(Retraction policy = {}) {
@@ -127,8 +155,10 @@ std::map<std::string, Maker> makers() {
       {"sgd", alone<sgd>},
       {"adam", alone<adam>},
       {"adamw", alone<adamw>},
+      {"muon", make_muon},
       {"cayley-sgd", make_cayley_sgd},
       {"cayley-adam", make_cayley_adam},
+      {"cayley-muon", make_cayley_muon},
       {"polar", by_retraction<Polar>()},
       {"polar-ns", by_retraction<Polar>({Polar::By::kNewtonSchulz})},
       {"qr", by_retraction<Qr>()},

@@ -47,7 +47,7 @@ std::shared_ptr<models::Network> make_initial_network(const Config& config, cons
 
 ParameterSplit split_for(const models::Network& network, const Config& config) {
   auto split = network.split();
-  if (find_method(config.optim).facts.is_constrained()) return split;
+  if (find_method(config.optim).facts.has_matrix_rate()) return split;
   split.euclidean = network.parameters();
   split.manifold.clear();
   split.manifold_names.clear();

@@ -82,8 +82,8 @@ void resolve_task(Config& config, const record::MethodFacts& method) {
   }
   if (!plain && !method.is_constrained()) {
     refuse(fmt::format(
-        "--optim {} does not keep the matrix of {} on the manifold; choose cayley-sgd, cayley-adam or a "
-        "retraction, or the plain network rnn-N",
+        "--optim {} does not keep the matrix of {} on the manifold; choose cayley-sgd, cayley-adam, "
+        "cayley-muon or a retraction, or the plain network rnn-N",
         config.optim, config.model));
   }
   if (config.is_parametrized() || config.normalization != "batch" || config.has_penalty() ||
@@ -148,15 +148,14 @@ void resolve_device(Config& config, const record::MethodFacts& method) {
       refuse(fmt::format("in which --normalisation {} cannot be computed; use tf32 or fp32",
                          config.normalization));
   }
-  const bool cayley = method.family == record::MethodFamily::kCayley;
-  if (config.step_precision == "mixed" && !cayley) {
+  if (config.step_precision == "mixed" && !method.has_mixed_step) {
     throw std::invalid_argument(fmt::format(
         "--step-precision mixed has no meaning with --optim {}; it is cayley-sgd's and cayley-adam's",
         config.optim));
   }
   // Off a GPU every step is full, so this needs no machine to decide.
   if (config.step_precision == "auto") {
-    const bool mixed = cayley && !is_sequence_task(config.task) && config.precision != "fp32";
+    const bool mixed = method.has_mixed_step && !is_sequence_task(config.task) && config.precision != "fp32";
     config.step_precision = mixed ? "mixed" : "full";
   }
 }
@@ -166,7 +165,7 @@ void resolve_rates(Config& config, const record::MethodFacts& method) {
   const bool sequence = is_sequence_task(config.task);
   if (!config.lr) config.lr = sequence ? method.sequence_lr : method.lr;
   check_within(*config.lr, kNotNegative, "lr");
-  if (method.is_constrained()) {
+  if (method.has_matrix_rate()) {
     const double of_sequence =
         config.task == "pixel" ? method.pixel_lr_manifold : method.synthetic_lr_manifold;
     if (!config.lr_manifold) config.lr_manifold = sequence ? of_sequence : method.lr_manifold;
@@ -184,8 +183,11 @@ void resolve_rates(Config& config, const record::MethodFacts& method) {
   check_within(*config.beta2, kBelowOne, "beta2");
 }
 
-void resolve_schedule(Config& config) {
-  if (config.schedule == "auto") config.schedule = is_sequence_task(config.task) ? "constant" : "multi-step";
+void resolve_schedule(Config& config, const record::MethodFacts& method) {
+  if (config.schedule == "auto") {
+    const auto* of_images = method.uses_root ? "cosine" : "multi-step";
+    config.schedule = is_sequence_task(config.task) ? "constant" : of_images;
+  }
   check_one_of(config.schedule, {"multi-step", "cosine", "constant"}, "schedule");
   if (config.schedule == "multi-step") {
     const auto total = static_cast<double>(config.epochs);
@@ -208,10 +210,17 @@ void resolve(Config& config) {
   check_within(config.batch, 1, 1000000, "batch");
   check(config.seed >= 0, "seed", config.seed, "0 or more");
   resolve_rates(config, method);
-  resolve_schedule(config);
+  resolve_schedule(config, method);
   check_within(config.iterations, 0, 1000, "iterations");
   check_one_of(config.norm, {"frobenius", "one", "spectral"}, "norm");
   check_within(config.q, {0, 1, false, false}, "q");
+  check_within(config.root_rounds, 1, 5, "root-rounds");
+  if (!config.polish && method.uses_root) {
+    throw std::invalid_argument(fmt::format(
+        "--polish false has no meaning with --optim {}: it is the paper's iteration to the letter, "
+        "cayley-sgd's and cayley-adam's",
+        config.optim));
+  }
   resolve_constraints(config, method);
   check_one_of(config.augment, {"auto", "none", "flip", "flip-crop"}, "augment");
   if (config.augment == "auto") config.augment = config.data.rfind("cifar", 0) == 0 ? "flip-crop" : "none";
