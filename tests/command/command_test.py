@@ -52,14 +52,14 @@ class Command(CommandTest):
         self.assertIn("<html", read_text(self.root + "/report.html"))
 
     def test_every_optimiser_trains(self):
-        for optim in ("sgd", "adam", "adamw", "cayley-sgd", "cayley-adam"):
+        for optim in ("sgd", "adam", "adamw", "muon", "cayley-sgd", "cayley-adam", "cayley-muon"):
             self.train("all-" + optim, "--optim", optim, epochs=2)
             self.assertLess(self.metrics("all-" + optim)[-1]["train_loss"], 2.0, optim)
         done = self.run_command("check", "all-sgd", status=1)
         self.assertIn("no orthonormal weights", done.stderr)
 
     def test_resumed_after_kill_equals_straight(self):
-        for optim in ("cayley-sgd", "cayley-adam", "sgd"):
+        for optim in ("cayley-sgd", "cayley-adam", "cayley-muon", "muon", "sgd"):
             self.expect_resumed_equals_straight(optim, lambda name: self.words(name, "--optim", optim), 40)
 
     def test_interrupt_writes_a_checkpoint_and_says_how_to_go_on(self):

@@ -17,8 +17,8 @@ from command_support import STIEFEL, CommandTest, read_text
 
 RETRACTIONS = ("polar", "polar-ns", "qr", "cholesky-qr", "wen-yin", "cayley-closed", "cayley-exact")
 NO_REPAIR = ("wen-yin", "wen-yin+m", "cayley-closed", "cayley-closed+m")  # their rounding errors add up
-NAMES = ("so", "dso", "srip", "omdsm", "polar", "qr", "wen-yin", "cayley-closed", "cayley-sgd", "cayley-adam", "sgd",
-         "adam", "polar+m", "qr+m", "wen-yin+m", "cayley-closed+m", "cholesky-qr")
+NAMES = ("so", "dso", "srip", "omdsm", "polar", "qr", "wen-yin", "cayley-closed", "cayley-sgd", "cayley-adam",
+         "cayley-muon", "sgd", "adam", "polar+m", "qr+m", "wen-yin+m", "cayley-closed+m", "cholesky-qr")
 
 
 def defect(shape, values):

@@ -28,7 +28,7 @@ class Sequences(CommandTest):
         self.assertNotIn("defect_max", {key for key, value in plain.items() if value is not None})
 
     def test_every_method_keeps_the_matrix_unitary(self):
-        for optim in ("cayley-sgd", "cayley-adam", "cayley-closed", "polar-ns"):
+        for optim in ("cayley-sgd", "cayley-adam", "cayley-muon", "cayley-closed", "polar-ns"):
             self.sequence(optim, "--model", "urnn-24", "--optim", optim, epochs=1)
             self.assertLess(self.metrics(optim)[-1]["defect_max"], 1e-4, optim)
             self.run_command("check", optim, "--tolerance", "1e-4")

@@ -332,6 +332,27 @@ TEST_F(CudaStep, LeavesAMatrixOffTheManifoldAndTellsAtTheNextLook) {
   }
 }
 
+TEST_F(CudaStep, CayleyMuonIsTheCpusInDouble) {
+  for (const auto& shape : {std::vector<int64_t>{16, 40}, {24, 24}, {40, 12}, {8, 4, 3, 3}}) {
+    const auto start = support::point(shape).detach();
+    std::vector<Tensor> sides{start.clone().requires_grad_(), start.to(torch::kCUDA).requires_grad_()};
+    std::vector<std::unique_ptr<stiefel::CayleyMuon>> optimizers;
+    for (const auto& side : sides) {
+      optimizers.push_back(
+          std::make_unique<stiefel::CayleyMuon>(std::vector<Tensor>{side}, stiefel::CayleyMuonOptions(0.05)));
+    }
+    for (int step = 0; step < 20; ++step) {
+      const auto g = torch::randn_like(start) * std::pow(10, step % 5 - 2);
+      for (size_t i = 0; i < sides.size(); ++i) {
+        sides[i].mutable_grad() = g.to(sides[i].device());
+        optimizers[i]->step();
+      }
+    }
+    EXPECT_LT(support::distance(sides[0], sides[1].cpu()), 1e-10);
+    EXPECT_LT(support::defect(sides[1].detach()), 1e-13);
+  }
+}
+
 TEST_F(CudaStep, ReadsAConvolutionsWeightAsOneMatrix) {
   const auto start = support::point({32, 16, 3, 3}, at::kFloat).detach();
   const auto g = torch::randn_like(start);
@@ -450,6 +471,7 @@ void expect_euclidean_groups_in_a_graph(const Options& options) {
 TEST_F(CudaStep, EuclideanGroupsFollowAScheduleInAGraph) {
   expect_euclidean_groups_in_a_graph<stiefel::CayleySGD>(stiefel::CayleySGDOptions(0.1).momentum(0.9));
   expect_euclidean_groups_in_a_graph<stiefel::CayleyAdam>(stiefel::CayleyAdamOptions(0.1));
+  expect_euclidean_groups_in_a_graph<stiefel::CayleyMuon>(stiefel::CayleyMuonOptions(0.1).nesterov(true));
   using Qr = stiefel::Qr;
   Qr cholesky;
   cholesky.by = Qr::By::kCholesky;

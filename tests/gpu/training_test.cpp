@@ -110,7 +110,7 @@ void expect_graph_equals_eager(Config config, int64_t steps, double tolerance, c
 }
 
 TEST_F(CudaTraining, AGraphDoesWhatTheKernelsDoOneByOne) {
-  for (const char* optim : {"sgd", "adam", "adamw", "cayley-sgd", "cayley-adam"}) {
+  for (const char* optim : {"sgd", "adam", "adamw", "muon", "cayley-sgd", "cayley-adam", "cayley-muon"}) {
     expect_graph_equals_eager(images(optim), 30, 1e-2, optim);
   }
   for (const char* rest : {"adam", "rmsprop"}) {

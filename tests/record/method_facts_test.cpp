@@ -28,9 +28,9 @@ TEST(MethodFacts, EveryOptimizerHasTheDefaultsThatItNeeds) {
   for (const auto& facts : method_facts()) {
     EXPECT_EQ(facts.is_optimizer(), facts.lr > 0) << facts.name;
     EXPECT_EQ(facts.is_optimizer(), facts.sequence_lr > 0) << facts.name;
-    EXPECT_EQ(facts.is_constrained(), facts.lr_manifold > 0) << facts.name;
-    EXPECT_EQ(facts.is_constrained(), facts.pixel_lr_manifold > 0) << facts.name;
-    EXPECT_EQ(facts.is_constrained(), facts.synthetic_lr_manifold > 0) << facts.name;
+    EXPECT_EQ(facts.is_constrained() || facts.uses_root, facts.has_matrix_rate()) << facts.name;
+    EXPECT_EQ(facts.has_matrix_rate(), facts.pixel_lr_manifold > 0) << facts.name;
+    EXPECT_EQ(facts.has_matrix_rate(), facts.synthetic_lr_manifold > 0) << facts.name;
     EXPECT_EQ(facts.is_optimizer(), facts.uses_momentum || facts.uses_betas) << facts.name;
     EXPECT_FALSE(facts.operations.empty()) << facts.name;
   }
@@ -43,10 +43,11 @@ TEST(MethodFacts, OptimizersAreFoundAndOthersRefusedWithTheNames) {
       optimizer_facts(other);
       FAIL() << other;
     } catch (const std::invalid_argument& error) {
-      EXPECT_EQ(std::string(error.what()),
-                "--optim is '" + std::string(other) +
-                    "'; it must be one of sgd, adam, adamw, cayley-sgd, cayley-adam, polar, polar-ns, qr, "
-                    "cholesky-qr, wen-yin, cayley-closed, cayley-exact");
+      EXPECT_EQ(
+          std::string(error.what()),
+          "--optim is '" + std::string(other) +
+              "'; it must be one of sgd, adam, adamw, muon, cayley-sgd, cayley-adam, cayley-muon, polar, "
+              "polar-ns, qr, cholesky-qr, wen-yin, cayley-closed, cayley-exact");
     }
   }
 }

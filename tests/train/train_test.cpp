@@ -332,7 +332,7 @@ TEST(Methods, AConfigThatSelectsOneIsNamedForIt) {
 }
 
 TEST(Methods, DecayReachesNormalizationOnlyWhereAskedFor) {
-  for (const char* name : {"sgd", "adam", "adamw", "cayley-sgd", "cayley-adam"}) {
+  for (const char* name : {"sgd", "adam", "adamw", "muon", "cayley-sgd", "cayley-adam", "cayley-muon"}) {
     for (const bool all : {false, true}) {
       Config config;
       config.optim = name;
@@ -356,6 +356,31 @@ TEST(Methods, DecayReachesNormalizationOnlyWhereAskedFor) {
             << name << ", decay-all " << all << ", " << before[i].sizes();
       }
     }
+  }
+}
+
+TEST(Methods, MuonMovesAlongThePolarFactor) {
+  // One step from rest by its formula, with LAPACK's singular vectors.
+  Config config;
+  config.optim = "muon";
+  config.weight_decay = 0.5;
+  config.root_rounds = 5;
+  config.lr_manifold = 0.1;
+  resolve(config);
+  EXPECT_EQ(config.schedule, "cosine");
+  for (const auto& shape : {std::vector<int64_t>{6, 5, 2, 2}, {12, 3}}) {
+    const auto weight = torch::randn(shape, at::kDouble).requires_grad_();
+    const auto before = weight.detach().clone();
+    weight.mutable_grad() = torch::randn(shape, at::kDouble) * 1e-3;
+    const auto rows = weight.grad().reshape({shape[0], -1});
+    const auto [u, s, vh] = at::linalg_svd(rows, false);
+    const double scale = std::sqrt(std::max(1.0, static_cast<double>(shape[0]) / rows.size(1)));
+    const auto free = torch::randn({3}, at::kDouble).requires_grad_();
+    const auto optimizers = find_method("muon").make({{weight}, {free}, {"weight"}}, config);
+    optimizers.front()->step();
+    const auto moved = (before * (1 - 0.1 * 0.5) - weight.detach()).reshape({shape[0], -1}) / (0.1 * scale);
+    EXPECT_LT((moved - u.mm(vh)).abs().max().item<double>(), 0.15);
+    EXPECT_LT((at::linalg_svdvals(moved) - 1).abs().max().item<double>(), 0.15 + 1e-9);
   }
 }
 
