@@ -15,14 +15,20 @@ namespace {
 thread_local Operations* counting = nullptr;
 thread_local const void* next_panel = nullptr;
 
-/// A Gram matrix may come in panels: its first rows times all, then the next rows times the rest, and so on.
-/// The first stands for the whole; another is known by where it starts.
+/// Whether a holds some of the rows of square matrices.
+bool is_panel_of_square(const at::Tensor& a) {
+  const auto entries = static_cast<int64_t>(a.storage().nbytes() / a.element_size());
+  return a.size(1) < a.size(2) && entries == a.size(0) * a.size(2) * a.size(2);
+}
+
+/// A Gram matrix, or another Hermitian product, may come in panels: its first rows times all, then the next
+/// rows times the rest, and so on. The first stands for the whole; another is known by where it starts.
 void add_product(const at::Tensor& a, const at::Tensor& b) {
   const double batch = static_cast<double>(a.size(0));
   const double operations =
       2.0 * batch * static_cast<double>(a.size(1) * a.size(2)) * static_cast<double>(b.size(2));
   counting->executed += operations;
-  if (!a.is_alias_of(b)) {
+  if (!a.is_alias_of(b) && !is_panel_of_square(a)) {
     counting->nominal += operations;
     return;
   }

@@ -376,7 +376,7 @@ TEST(Methods, MuonMovesAlongThePolarFactor) {
     const auto [u, s, vh] = at::linalg_svd(rows, false);
     const double scale = std::sqrt(std::max(1.0, static_cast<double>(shape[0]) / rows.size(1)));
     const auto free = torch::randn({3}, at::kDouble).requires_grad_();
-    const auto optimizers = find_method("muon").make({{weight}, {free}, {"weight"}}, config);
+    const auto optimizers = find_method("muon").make({{weight}, {free}, {"weight"}, {"free"}}, config);
     optimizers.front()->step();
     const auto moved = (before * (1 - 0.1 * 0.5) - weight.detach()).reshape({shape[0], -1}) / (0.1 * scale);
     EXPECT_LT((moved - u.mm(vh)).abs().max().item<double>(), 0.15);
