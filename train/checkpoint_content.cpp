@@ -44,7 +44,7 @@ void check_content(const record::Checkpoints::Loaded& loaded) {
     const auto model = make_network(config);
     record::restore(loaded, *model,
                     nullptr);  // first, because optimisers inspect the weights that they are given
-    auto optimizers = find_method(config.optim).make(split_for(*model, config), config);
+    auto optimizers = make_optimizers(*model, config);
     record::restore(loaded, *model, &optimizers);
   });
 }

@@ -45,13 +45,26 @@ std::shared_ptr<models::Network> make_initial_network(const Config& config, cons
   return model;
 }
 
-ParameterSplit split_for(const models::Network& network, const Config& config) {
+namespace {
+
+ParameterSplit split_where(bool matrices_apart, const models::Network& network) {
   auto split = network.split();
-  if (find_method(config.optim).facts.has_matrix_rate()) return split;
+  if (matrices_apart) return split;
   split.euclidean = network.parameters();
   split.manifold.clear();
   split.manifold_names.clear();
   return split;
+}
+
+}  // namespace
+
+ParameterSplit split_for(const models::Network& network, const Config& config) {
+  return split_where(find_method(config.optim).facts.is_constrained(), network);
+}
+
+Optimizers make_optimizers(const models::Network& network, const Config& config) {
+  const auto& method = find_method(config.optim);
+  return method.make(split_where(method.facts.has_matrix_rate(), network), config);
 }
 
 }  // namespace stiefel::train

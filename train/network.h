@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "models/network.h"
+#include "train/methods.h"
 #include "train/resolve_config.h"
 
 namespace stiefel::train {
@@ -18,5 +19,8 @@ std::shared_ptr<models::Network> make_initial_network(const Config& config, cons
 /// Which of its parameters the config's optimiser keeps orthonormal, and the others: all of them where it
 /// keeps none.
 ParameterSplit split_for(const models::Network& network, const Config& config);
+
+/// The optimisers of the config's method for a network's parameters.
+Optimizers make_optimizers(const models::Network& network, const Config& config);
 
 }  // namespace stiefel::train

@@ -57,7 +57,7 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       task_(make_task(config, device_)),
       model_(make_initial_network(config, device_)),
       split_(split_for(*model_, config)),
-      optimizers_(find_method(config.optim).make(split_, config)),
+      optimizers_(make_optimizers(*model_, config)),
       rates_(config, optimizers_),
       checkpoints_(folder_),
       tally_(device_),
