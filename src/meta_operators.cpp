@@ -2,6 +2,7 @@
 #include <stiefel/manifold.h>
 #include <stiefel/parametrizations.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <string>
@@ -133,5 +134,16 @@ TORCH_LIBRARY_IMPL(stiefel, Meta, library) {
   library.impl("orthonormal_weight", meta_weight);
   library.impl("parametrized_start", meta_start);
 }
+
+#if TORCH_VERSION_MAJOR < 2
+// LibTorch 1.13 has no way past autograd for tensors on the meta device; later ones have.
+TORCH_LIBRARY_IMPL(stiefel, AutogradMeta, library) {
+  for (const auto* name :
+       {"cayley_sgd_", "cayley_adam_", "retraction_sgd_", "defect", "orthonormalize_", "project_tangent",
+        "cayley_retraction", "haar_", "identity_", "hadamard_", "block_rotation_", "parametrized_start"}) {
+    library.impl(name, torch::CppFunction::makeFallthrough());
+  }
+}
+#endif
 
 }  // namespace stiefel
