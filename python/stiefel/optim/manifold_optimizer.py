@@ -182,6 +182,7 @@ class ManifoldOptimizer(Optimizer):
             self._place(group)
         except Exception:
             self.param_groups.pop()
+            self._placed.difference_update(group["params"])
             raise
 
     # The start.
@@ -189,7 +190,11 @@ class ManifoldOptimizer(Optimizer):
     @torch.no_grad()
     def _place(self, group: Group) -> None:
         """Checks parameters that have not been seen yet, and makes them orthonormal where they are not."""
-        new = [p for p in group["params"] if p not in self._placed and self._is_on_manifold(group, p)]
+        new = [p for p in group["params"] if p not in self._placed]
+        if not new:
+            return
+        self._placed.update(new)
+        new = [p for p in new if self._is_on_manifold(group, p)]
         mended, worst, worst_shape = 0, 0.0, None
         for parameter in new:
             _check_type(parameter)
@@ -213,7 +218,6 @@ class ManifoldOptimizer(Optimizer):
             mended += 1
             if not off <= worst:
                 worst, worst_shape = off, tuple(parameter.shape)
-        self._placed.update(new)
         if mended:
             warnings.warn(
                 f"stiefel: {mended} of {len(new)} parameters were not orthonormal (‖XᴴX − I‖ up to {worst:g}, shape "
@@ -267,7 +271,7 @@ class ManifoldOptimizer(Optimizer):
                                    "does not support; make it dense")
             state = self.state[parameter]
             if not self._is_on_manifold(group, parameter):
-                euclidean.setdefault(parameter.device, Batch()).add(parameter, gradient, state)
+                _batch_of(euclidean, parameter.device).add(parameter, gradient, state)
                 continue
             point = state.get("master")
             if point is None:
@@ -277,7 +281,7 @@ class ManifoldOptimizer(Optimizer):
                 gradient = gradient.to(point.dtype)
                 rounded.append(parameter)
             self._init_manifold_state(group, state, point)
-            batches.setdefault((point.dtype, point.device), Batch()).add(point, gradient, state)
+            _batch_of(batches, (point.dtype, point.device)).add(point, gradient, state)
         for (_, device), batch in batches.items():
             rate = self._rate(index, device, torch.float64)
             self._step_manifold(group, batch, rate, self._counters_on(device))
@@ -432,6 +436,13 @@ class ManifoldOptimizer(Optimizer):
         if "_rates" not in self.__dict__:  # a copy, or unpickled; load_state_dict calls this too
             self._init_private()
         super().__setstate__(state)
+
+
+def _batch_of(batches: Dict[Any, Batch], key: Any) -> Batch:
+    batch = batches.get(key)
+    if batch is None:
+        batch = batches[key] = Batch()
+    return batch
 
 
 def _check_type(parameter: Tensor) -> None:
