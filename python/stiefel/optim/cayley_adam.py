@@ -10,7 +10,8 @@ from torch.optim.adamw import adamw
 from .manifold_optimizer import Batch, Counters, Group, ManifoldOptimizer, Params, State, check_range
 from .sgd_family import cayley_options
 
-_TAKES_HAS_COMPLEX = "has_complex" in inspect.signature(adam).parameters  # torch 2.1 and later
+# Later versions of torch ask whether a parameter is complex; earlier ones look themselves.
+_TAKE_HAS_COMPLEX = {step: "has_complex" in inspect.signature(step).parameters for step in (adam, adamw)}
 
 
 class CayleyAdam(ManifoldOptimizer):
@@ -70,11 +71,11 @@ class CayleyAdam(ManifoldOptimizer):
                 state["exp_avg"] = torch.zeros_like(point)
                 state["exp_avg_sq"] = torch.zeros_like(point)
                 state["step"] = torch.zeros((), dtype=torch.float32, device=point.device if on_device else "cpu")
+        step = adamw if group["decoupled_weight_decay"] else adam
         kind: Dict[str, Any] = {"capturable": on_device}
-        if _TAKES_HAS_COMPLEX:
+        if _TAKE_HAS_COMPLEX[step]:
             kind["has_complex"] = any(point.is_complex() for point in batch.points)
         beta1, beta2 = group["betas"]
-        (adamw if group["decoupled_weight_decay"] else adam)(
-            batch.points, batch.gradients, batch.all("exp_avg"), batch.all("exp_avg_sq"), [], batch.all("step"),
-            amsgrad=False, beta1=beta1, beta2=beta2, lr=lr, weight_decay=group["weight_decay"], eps=group["eps"],
-            maximize=False, **kind)
+        step(batch.points, batch.gradients, batch.all("exp_avg"), batch.all("exp_avg_sq"), [], batch.all("step"),
+             amsgrad=False, beta1=beta1, beta2=beta2, lr=lr, weight_decay=group["weight_decay"], eps=group["eps"],
+             maximize=False, **kind)
