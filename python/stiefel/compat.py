@@ -1,6 +1,6 @@
 """Drop-in replacements for optimizers of other code."""
 import warnings
-from typing import ClassVar, Optional
+from typing import Any, ClassVar, Optional
 
 from torch import Tensor
 
@@ -35,12 +35,12 @@ class SGDG(CayleySGD):
     def __init__(self, params: Params, lr: Optional[float] = None, momentum: float = 0, dampening: float = 0,
                  weight_decay: float = 0, nesterov: bool = False, stiefel: bool = False, omega: float = 0,
                  grad_clip: Optional[float] = None) -> None:
-        params = params if isinstance(params, Tensor) else list(params)
-        without = [entry for entry in params if not (isinstance(entry, dict) and "lr" in entry)]
+        listed: Any = params if isinstance(params, Tensor) else list(params)
+        without = [entry for entry in listed if not (isinstance(entry, dict) and "lr" in entry)]
         if lr is None and without:
             raise ValueError("stiefel: SGDG needs lr, as an argument or in every parameter group")
         self._sgdg_defaults = dict(stiefel=stiefel, omega=omega, grad_clip=grad_clip)
-        super().__init__(params, lr=0.0 if lr is None else lr, momentum=momentum, dampening=dampening,
+        super().__init__(listed, lr=0.0 if lr is None else lr, momentum=momentum, dampening=dampening,
                          weight_decay=weight_decay, nesterov=nesterov, iterations=5, norm="one")
 
     def add_param_group(self, param_group: Group) -> None:

@@ -42,7 +42,7 @@ class _DefaultChoice:
     def __init__(self, root: nn.Module) -> None:
         self.chosen: Set[int] = set()
         self._inner: Set[int] = set()  # linear layers that are no classifiers; parents come before children
-        self._last_linear: Optional[int] = None
+        self._last_linear = 0  # the id of its weight
         for module in root.modules():
             self._look_at(module)
         self.classifier_was_chosen = self._last_linear in self.chosen

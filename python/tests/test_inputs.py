@@ -47,6 +47,10 @@ def test_parameters_that_cannot_be_on_the_manifold():
         stiefel.CayleySGD([torch.nn.Parameter(torch.zeros(3, 5))], lr=0.1)
     with pytest.raises(TypeError, match="floating-point or complex"):
         stiefel.CayleySGD([torch.ones(3, 5, dtype=torch.int64)], lr=0.1)
+    sharded = point(4, 6)
+    sharded.device_mesh = "what a DTensor has"
+    with pytest.raises(TypeError, match=r"\(4, 6\) is a DTensor"):
+        stiefel.CayleySGD([sharded], lr=0.1)
 
 
 def test_a_start_off_the_manifold():

@@ -1,7 +1,6 @@
 """Which parameters go on the manifold."""
 import pytest
 import stiefel
-import torch
 from torch import nn
 
 

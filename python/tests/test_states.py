@@ -203,6 +203,39 @@ def test_states_that_do_not_fit_are_refused_and_change_nothing():
     assert second.param_groups[0]["lr"] == 0.3 and not second.state
 
 
+class SignSGD(stiefel.ManifoldOptimizer):
+    """An optimizer of a user: along the sign of the gradient by the polar retraction."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, dict(lr=lr, weight_decay=0.0))
+
+    def _init_manifold_state(self, group, state, point):
+        state.setdefault("taken", torch.zeros_like(point))
+
+    def _step_manifold(self, group, batch, rate, counters):
+        signs = [gradient.sign() for gradient in batch.gradients]
+        torch.ops.stiefel.retraction_sgd_(batch.points, [], signs, counters.skipped, rate,
+                                          off_manifold=counters.off_manifold)
+        for state in batch.states:
+            state["taken"] += 1
+
+    def _step_euclidean(self, group, batch, lr):
+        for parameter, gradient in zip(batch.points, batch.gradients):
+            parameter.add_(gradient.sign(), alpha=-lr)
+
+
+def test_an_optimizer_of_ones_own():
+    weight, half, free = point(4, 6), torch.nn.Parameter(point(4, 6).detach().half()), torch.nn.Parameter(torch.ones(3))
+    optimizer = SignSGD([{"params": [weight, half]}, {"params": [free], "manifold": "euclidean"}], lr=0.1)
+    for i in range(3):
+        give_gradient([weight, half, free], seed=i)
+        optimizer.step()
+    assert stiefel.defect(weight).item() < 1e-12 and optimizer.state[weight]["taken"][0, 0] == 3
+    assert optimizer.state[half]["master"].dtype == torch.float32
+    with pytest.raises(ValueError, match="weight_decay is 0.1"):
+        optimizer.add_param_group({"params": [point(3, 5)], "weight_decay": 0.1})
+
+
 def test_repr_names_the_options():
     text = repr(stiefel.CayleySGD([point(4, 6)], lr=0.1))
     assert "CayleySGD" in text and "manifold: stiefel" in text and "lr: 0.1" in text

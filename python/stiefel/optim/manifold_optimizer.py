@@ -105,12 +105,12 @@ class ManifoldOptimizer(Optimizer):
         for name, value in (("manifold", "stiefel"), ("batched", False), ("orthonormalize_on_start", True),
                             ("capturable", False)):
             defaults.setdefault(name, value)
-        params = params if isinstance(params, Tensor) else list(params)  # torch refuses a tensor
-        groups = [entry for entry in params if isinstance(entry, dict)]
+        listed: Any = params if isinstance(params, Tensor) else list(params)  # torch refuses a tensor
+        groups = [entry for entry in listed if isinstance(entry, dict)]
         if not any(group.get("manifold") == "euclidean" for group in groups):
             # With no Euclidean group beside them the defaults are the manifold groups' own, and must suit them.
             self._check_group(defaults)
-        super().__init__(params, defaults)
+        super().__init__(listed, defaults)
 
     def _init_private(self) -> None:
         self._rates: Dict[Tuple[int, torch.device, torch.dtype], _Rate] = {}
@@ -446,6 +446,9 @@ def _batch_of(batches: Dict[Any, Batch], key: Any) -> Batch:
 
 
 def _check_type(parameter: Tensor) -> None:
+    if hasattr(parameter, "device_mesh"):
+        raise TypeError(f"stiefel: a parameter of shape {tuple(parameter.shape)} is a DTensor, whose shards cannot be stepped "
+                        "one by one; keep parameters on the manifold whole, on every rank")
     if parameter.layout != torch.strided:
         raise TypeError(f"stiefel: a parameter on the manifold must be dense; got {parameter.layout}")
     if not (parameter.is_floating_point() or parameter.is_complex()):
