@@ -39,16 +39,17 @@ class SGDG(CayleySGD):
         without = [entry for entry in listed if not (isinstance(entry, dict) and "lr" in entry)]
         if lr is None and without:
             raise ValueError("stiefel: SGDG needs lr, as an argument or in every parameter group")
-        self._sgdg_defaults = dict(stiefel=stiefel, omega=omega, grad_clip=grad_clip)
-        super().__init__(listed, lr=0.0 if lr is None else lr, momentum=momentum, dampening=dampening,
-                         weight_decay=weight_decay, nesterov=nesterov, iterations=5, norm="one")
+        # Every option is among the defaults, where a copy of the optimizer finds them.
+        super(CayleySGD, self).__init__(listed, dict(
+            lr=0.0 if lr is None else lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
+            nesterov=nesterov, stiefel=stiefel, omega=omega, grad_clip=grad_clip, q=0.5, eps=1e-8, iterations=5,
+            exact=False, norm="one", polish=True, precision="full"))
 
     def add_param_group(self, param_group: Group) -> None:
-        for name, value in self._sgdg_defaults.items():
-            param_group.setdefault(name, value)
+        options = {**self.defaults, **param_group}
         for name, neutral in (("omega", 0), ("grad_clip", None)):
-            if param_group[name] != neutral:
-                warnings.warn(f"stiefel: {name} is {param_group[name]} and has no effect, as in the released code; add a "
+            if options[name] != neutral:
+                warnings.warn(f"stiefel: {name} is {options[name]} and has no effect, as in the released code; add a "
                               "penalty (stiefel.penalties) or clip gradients (torch.nn.utils.clip_grad_norm_) instead",
                               stacklevel=4)
         super().add_param_group(param_group)

@@ -88,6 +88,46 @@ def test_a_copy_goes_on_alike(name):
     train(optimizer2, parameters2, 2, 4)
     for a, b in zip(values(parameters), values(parameters2)):
         assert torch.equal(a, b)
+    optimizer2.add_param_group({"params": [point(3, 5)]})
+    assert optimizer2.param_groups[-1]["lr"] == 0.1
+
+
+def test_copies_and_loaded_states_keep_the_count_of_skipped_steps():
+    weight = point(4, 6)
+    optimizer = stiefel.CayleySGD([weight], lr=0.1)
+    weight.grad = torch.full_like(weight, float("nan"))
+    optimizer.step()
+    loaded = stiefel.CayleySGD([weight], lr=0.1)
+    loaded.load_state_dict(optimizer.state_dict())
+    for other in (optimizer, loaded, copy.deepcopy(optimizer)):
+        assert other.skipped_steps() == 1
+    loaded.step()
+    assert loaded.skipped_steps() == 2
+
+
+def test_refresh_rates_writes_a_changed_rate():
+    weight = point(4, 6)
+    optimizer = stiefel.CayleySGD([weight], lr=0.1)
+    give_gradient([weight], seed=0)
+    optimizer.step()
+    (rate,) = optimizer._rates.values()
+    optimizer.param_groups[0]["lr"] = 0.025
+    assert rate.tensor.item() == 0.1
+    optimizer.refresh_rates()
+    assert rate.tensor.item() == 0.025
+
+
+def test_a_rate_that_is_a_tensor():
+    weights = [point(4, 6), point(4, 6)]
+    rate = torch.tensor(0.1, dtype=torch.float64)
+    optimizers_ = [stiefel.CayleySGD(weights[:1], lr=rate), stiefel.CayleySGD(weights[1:], lr=0.1)]
+    for i, lr in enumerate((0.1, 0.02)):
+        rate.fill_(lr)
+        optimizers_[1].param_groups[0]["lr"] = lr
+        for weight, optimizer in zip(weights, optimizers_):
+            give_gradient([weight], seed=i)
+            optimizer.step()
+    assert torch.equal(*weights)
 
 
 def test_a_scheduler_sets_the_rate_of_every_group():
