@@ -32,8 +32,9 @@ def torch_prefix():
         import torch
     except ImportError as error:
         raise SystemExit(
-            f"stiefel: torch cannot be imported ({error}), and the library is built for the torch that is installed. Install "
-            "torch first, and give pip --no-build-isolation, so that the build sees it") from error
+            f"stiefel: torch cannot be imported ({error}), and the library is built for the torch that is"
+            " installed. Install torch first, and give pip --no-build-isolation, so that the build sees it"
+        ) from error
     return torch.utils.cmake_prefix_path
 
 
@@ -42,12 +43,18 @@ class BuildLibrary(build_ext):
 
     def run(self):
         folder = Path(self.build_temp).resolve() / "cmake"
-        # The torch that is imported first has its libraries in memory; the path is for tools that look at the file alone.
+        # The torch that is imported first has its libraries in memory; the path is for tools that look at the
+        # file alone.
         rpath = "$ORIGIN;$ORIGIN/../torch/lib"
         arguments = [
-            "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={torch_prefix()}", "-DSTIEFEL_BUILD_COMMAND=OFF",
-            "-DSTIEFEL_BUILD_TESTS=OFF", "-DSTIEFEL_BUILD_EXAMPLES=OFF", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
-            "-DCMAKE_INSTALL_RPATH_USE_LINK_PATH=OFF", f"-DCMAKE_INSTALL_RPATH={rpath}",
+            "-DCMAKE_BUILD_TYPE=Release",
+            f"-DCMAKE_PREFIX_PATH={torch_prefix()}",
+            "-DSTIEFEL_BUILD_COMMAND=OFF",
+            "-DSTIEFEL_BUILD_TESTS=OFF",
+            "-DSTIEFEL_BUILD_EXAMPLES=OFF",
+            "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
+            "-DCMAKE_INSTALL_RPATH_USE_LINK_PATH=OFF",
+            f"-DCMAKE_INSTALL_RPATH={rpath}",
         ]
         if shutil.which("ninja"):
             arguments += ["-G", "Ninja"]

@@ -1,9 +1,11 @@
-"""Times one training step of an orthonormal weight by this library's optimizers and by parametrizations, torch's among them.
+"""Times one training step of an orthonormal weight by this library's optimizers and by parametrizations,
+torch's among them.
 
     python3 examples/python/compare_parametrizations.py [--threads 1] [--rounds 15]
 
-A step is what the constraint costs: the weight from its parameter, a loss that is linear in the weight, backward, the optimizer.
-All methods take turns in every round; the table has the median time in milliseconds and the defect ‖XXᵀ − I‖ at the end.
+A step is what the constraint costs: the weight from its parameter, a loss that is linear in the weight,
+backward, the optimizer. All methods take turns in every round; the table has the median time in milliseconds
+and the defect ‖XXᵀ − I‖ at the end.
 """
 import argparse
 import statistics
@@ -29,6 +31,7 @@ def by_torch(name):
     def prepare(layer):
         parametrizations.orthogonal(layer, orthogonal_map=name)
         return plain(layer)
+
     return prepare
 
 
@@ -36,6 +39,7 @@ def by_stiefel(name):
     def prepare(layer):
         parametrize.register_parametrization(layer, "weight", stiefel.nn.Orthonormal(name))
         return plain(layer)
+
     return prepare
 
 
@@ -44,7 +48,9 @@ METHODS = {
     "stiefel.CayleySGD": by_optimizer(lambda p: stiefel.CayleySGD(p, lr=0.01, momentum=0.9)),
     "stiefel.CayleyAdam": by_optimizer(lambda p: stiefel.CayleyAdam(p, lr=0.01)),
     'stiefel.RetractionSGD, "qr"': by_optimizer(lambda p: stiefel.RetractionSGD(p, 0.01, "qr", momentum=0.9)),
-    'stiefel.RetractionSGD, "polar"': by_optimizer(lambda p: stiefel.RetractionSGD(p, 0.01, "polar", momentum=0.9)),
+    'stiefel.RetractionSGD, "polar"': by_optimizer(
+        lambda p: stiefel.RetractionSGD(p, 0.01, "polar", momentum=0.9)
+    ),
     "torch orthogonal, householder": by_torch("householder"),
     "torch orthogonal, cayley": by_torch("cayley"),
     "torch orthogonal, matrix_exp": by_torch("matrix_exp"),
@@ -71,8 +77,10 @@ def measure(shape, rounds):
             (layer.weight * slope).sum().backward()
             optimizer.step()
             times.append(1e3 * (time.perf_counter() - begin))
-    return {name: (statistics.median(times[2:]), stiefel.defect(layer.weight.detach()).item())
-            for name, (layer, _, times) in runs.items()}
+    return {
+        name: (statistics.median(times[2:]), stiefel.defect(layer.weight.detach()).item())
+        for name, (layer, _, times) in runs.items()
+    }
 
 
 def main():

@@ -1,9 +1,9 @@
-"""A network with orthonormal hidden layers learns a task whose answer is known, stops, and goes on from a file.
+"""A network with orthonormal hidden layers learns a known task, stops, and goes on from a file.
 
     python3 examples/python/orthonormal_mlp.py
 
-Inputs are Gaussian; the label is the largest of five random directions' products with the input. Runs for a few seconds on a CPU
-and exits with an error where a result is missed.
+Inputs are Gaussian; the label is the largest of five random directions' products with the input. Runs for a
+few seconds on a CPU and exits with an error where a result is missed.
 """
 import io
 import sys
@@ -23,15 +23,24 @@ def batch(seed, size=128):
 
 def make():
     torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.ReLU(), torch.nn.Linear(40, 40), torch.nn.ReLU(),
-                              torch.nn.Linear(40, 5))
+    net = torch.nn.Sequential(
+        torch.nn.Linear(40, 40),
+        torch.nn.ReLU(),
+        torch.nn.Linear(40, 40),
+        torch.nn.ReLU(),
+        torch.nn.Linear(40, 5),
+    )
     split = stiefel.split_parameters(net)  # the two hidden weights; the classifier keeps its scale
     for weight in split.manifold:
         stiefel.init.haar_(weight)
-    optimizer = stiefel.CayleySGD([
-        {"params": split.manifold},
-        {"params": split.euclidean, "manifold": "euclidean", "lr": 0.05, "nesterov": True},
-    ], lr=0.2, momentum=0.9)
+    optimizer = stiefel.CayleySGD(
+        [
+            {"params": split.manifold},
+            {"params": split.euclidean, "manifold": "euclidean", "lr": 0.05, "nesterov": True},
+        ],
+        lr=0.2,
+        momentum=0.9,
+    )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=600)
     return net, split, optimizer, schedule
 
@@ -51,13 +60,18 @@ def train(net, optimizer, schedule, first, last):
 net, split, optimizer, schedule = make()
 train(net, optimizer, schedule, 0, 300)
 file = io.BytesIO()
-torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict()}, file)
+torch.save(
+    {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict()}, file
+)
 train(net, optimizer, schedule, 300, 600)
 
 x, y = batch(seed=10**6, size=10000)
 error = (net(x).argmax(1) != y).float().mean().item()
 defect = max(stiefel.defect(weight).item() for weight in split.manifold)
-print(f"test error {100 * error:.1f} %, largest ‖XᵀX − I‖ {defect:.1e}, skipped steps {optimizer.skipped_steps()}")
+print(
+    f"test error {100 * error:.1f} %, largest ‖XᵀX − I‖ {defect:.1e}, skipped steps"
+    f" {optimizer.skipped_steps()}"
+)
 
 file.seek(0)
 saved = torch.load(file)

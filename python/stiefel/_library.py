@@ -8,7 +8,7 @@ import torch
 
 
 def _candidates() -> List[Path]:
-    """Where the library may be: where STIEFEL_LIBRARY says, in the package, or in the build folder of a checkout."""
+    """Where STIEFEL_LIBRARY says; else in the package, or in the build folder of a checkout."""
     told = os.environ.get("STIEFEL_LIBRARY")
     if told:
         return [Path(told)]
@@ -25,9 +25,10 @@ def check_torch(built: str, installed: str) -> None:
     """Raises ImportError where the library was built for another torch than the one installed."""
     if _release(built) != _release(installed):
         raise ImportError(
-            f"stiefel: libstiefel.so was built for torch {built}, but torch {installed} is installed; their binary "
-            "interfaces differ. Build stiefel again for it (pip install --no-build-isolation --force-reinstall . in the "
-            f"checkout), or install torch {_release(built)}")
+            f"stiefel: libstiefel.so was built for torch {built}, but torch {installed} is installed; their"
+            " binary interfaces differ. Build stiefel again for it (pip install --no-build-isolation"
+            f" --force-reinstall . in the checkout), or install torch {_release(built)}"
+        )
 
 
 def _read_build(library: Path) -> Optional[Dict[str, str]]:
@@ -44,8 +45,9 @@ def load() -> Dict[str, str]:
     library = next((path for path in candidates if path.exists()), None)
     if library is None:
         raise ImportError(
-            "stiefel: libstiefel.so is not at " + " or ".join(map(str, candidates)) + ". Install the package with pip, "
-            "build the library (./dev build stiefel), or set STIEFEL_LIBRARY to its path")
+            f"stiefel: libstiefel.so is not at {' or '.join(map(str, candidates))}. Install the package with"
+            " pip, build the library (./dev build stiefel), or set STIEFEL_LIBRARY to its path"
+        )
     build = _read_build(library)
     if build is not None:
         check_torch(build["torch"], torch.__version__)
@@ -54,6 +56,7 @@ def load() -> Dict[str, str]:
     except OSError as error:
         built = build["torch"] if build else "an unknown version"
         raise ImportError(
-            f"stiefel: {library}, built for torch {built}, cannot be loaded with torch {torch.__version__}: {error}. Build "
-            "stiefel again for this torch") from error
+            f"stiefel: {library}, built for torch {built}, cannot be loaded with torch {torch.__version__}:"
+            f" {error}. Build stiefel again for this torch"
+        ) from error
     return build or {"version": "unknown", "torch": "unknown"}

@@ -12,7 +12,7 @@ __all__ = ["block_rotation_", "haar_", "hadamard_", "identity_"]
 
 @torch.no_grad()
 def haar_(weight: Tensor, batched: bool = False, generator: Optional[torch.Generator] = None) -> Tensor:
-    """Uniformly distributed on the manifold: the Q factor of a Gaussian matrix, with R's diagonal made positive."""
+    """Uniformly distributed on the manifold: the Q factor of a Gaussian matrix, R's diagonal positive."""
     torch.ops.stiefel.haar_(weight, batched, generator)
     return weight
 
@@ -32,7 +32,9 @@ def hadamard_(weight: Tensor, batched: bool = False) -> Tensor:
 
 
 @torch.no_grad()
-def block_rotation_(weight: Tensor, batched: bool = False, generator: Optional[torch.Generator] = None) -> Tensor:
-    """2×2 rotations by random angles down the diagonal, and a one in the corner where the size is odd. Square."""
+def block_rotation_(
+    weight: Tensor, batched: bool = False, generator: Optional[torch.Generator] = None
+) -> Tensor:
+    """2×2 rotations by random angles down the diagonal, and a one in the corner of an odd size. Square."""
     torch.ops.stiefel.block_rotation_(weight, batched, generator)
     return weight

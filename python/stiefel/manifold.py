@@ -1,8 +1,8 @@
 """Weights as points of the Stiefel manifold.
 
-A weight of shape (c_out, …) is the matrix p×n with p = c_out and n the product of the other sizes. Its smaller side is
-orthonormal: the rows where p ≤ n, the columns where p > n. With ``batched=True`` a weight (…, p, n) is a stack of
-matrices. Real and complex types; ᴴ is the conjugate transpose.
+A weight of shape (c_out, …) is the matrix p×n with p = c_out and n the product of the other sizes. Its
+smaller side is orthonormal: the rows where p ≤ n, the columns where p > n. With ``batched=True`` a weight
+(…, p, n) is a stack of matrices. Real and complex types; ᴴ is the conjugate transpose.
 """
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ def defect(weight: Tensor, batched: bool = False) -> Tensor:
 
 @torch.no_grad()
 def orthonormalize_(weight: Tensor, batched: bool = False) -> Tensor:
-    """Replaces each matrix by the nearest orthonormal one, the polar factor UVᴴ of X = UΣVᴴ, and returns the weight.
+    """Replaces each matrix by the nearest orthonormal one, UVᴴ of X = UΣVᴴ, and returns the weight.
 
     Raises RuntimeError where a matrix is rank-deficient or not finite: then there is no nearest one.
     """
@@ -36,13 +36,25 @@ def project_tangent(weight: Tensor, vector: Tensor, batched: bool = False) -> Te
 
 
 @torch.no_grad()
-def cayley_retraction(point: Tensor, direction: Tensor, *, q: float = 0.5, eps: float = 1e-8, iterations: int = 2,
-                      exact: bool = False, norm: str = "frobenius", polish: bool = True, batched: bool = False) -> Tensor:
+def cayley_retraction(
+    point: Tensor,
+    direction: Tensor,
+    *,
+    q: float = 0.5,
+    eps: float = 1e-8,
+    iterations: int = 2,
+    exact: bool = False,
+    norm: str = "frobenius",
+    polish: bool = True,
+    batched: bool = False,
+) -> Tensor:
     """The point reached from ``point`` along the tangent vector ``direction`` in unit time,
 
         Y = (I − ½W)⁻¹(I + ½W)X,   W = Ŵ − Ŵᴴ,  Ŵ = MXᴴ − ½X(XᴴMXᴴ),
 
-    by ``iterations`` rounds of the fixed-point iteration, or with ``exact`` in closed form. The iteration shortens the
-    step where ‖W‖ is above 2q, so that it converges.
+    by ``iterations`` rounds of the fixed-point iteration, or with ``exact`` in closed form. The iteration
+    shortens the step where ‖W‖ is above 2q, so that it converges.
     """
-    return torch.ops.stiefel.cayley_retraction(point, direction, q, eps, iterations, exact, norm, polish, batched)
+    return torch.ops.stiefel.cayley_retraction(
+        point, direction, q, eps, iterations, exact, norm, polish, batched
+    )

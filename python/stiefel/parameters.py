@@ -72,24 +72,31 @@ class _DefaultChoice:
             self.chosen.add(id(weight))
 
 
-def split_parameters(module: nn.Module, predicate: Optional[Callable[[ParameterInfo], bool]] = None) -> ParameterSplit:
+def split_parameters(
+    module: nn.Module, predicate: Optional[Callable[[ParameterInfo], bool]] = None
+) -> ParameterSplit:
     """Splits the parameters of a module into those on the manifold and the others.
 
     On the manifold by default:
 
-    - the weights of convolutions and linear layers with at least as many inputs as outputs, except the last linear
-      layer, whose scale a classifier needs;
-    - in attention, the projections of queries, keys and values, and of the output. Where the first three are one weight
-      (3E, E), it is one matrix with orthonormal columns;
+    - the weights of convolutions and linear layers with at least as many inputs as outputs, except the last
+      linear layer, whose scale a classifier needs;
+    - in attention, the projections of queries, keys and values, and of the output. Where the first three are
+      one weight (3E, E), it is one matrix with orthonormal columns;
     - in recurrent layers and cells, the weights from hidden to hidden.
 
-    Grouped and transposed convolutions, recurrent weights from the input, biases, normalization, embeddings, and what
-    needs no gradient stay Euclidean. ``predicate``, where given, decides instead: it is called with a ParameterInfo.
+    Grouped and transposed convolutions, recurrent weights from the input, biases, normalization, embeddings,
+    and what needs no gradient stay Euclidean. ``predicate``, where given, decides instead: it is called with
+    a ParameterInfo.
     """
-    uninitialized = [name for name, p in module.named_parameters() if isinstance(p, nn.UninitializedParameter)]
+    uninitialized = [
+        name for name, p in module.named_parameters() if isinstance(p, nn.UninitializedParameter)
+    ]
     if uninitialized:
-        raise ValueError(f"stiefel: the parameter {uninitialized[0]} of a lazy module has no shape yet; run the module "
-                         "once before split_parameters")
+        raise ValueError(
+            f"stiefel: the parameter {uninitialized[0]} of a lazy module has no shape yet; run the module "
+            "once before split_parameters"
+        )
     choice = _DefaultChoice(module)
     split = ParameterSplit()
     for name, parameter in module.named_parameters():
@@ -98,11 +105,19 @@ def split_parameters(module: nn.Module, predicate: Optional[Callable[[ParameterI
         (split.manifold if on_manifold else split.euclidean).append(parameter)
         (split.manifold_names if on_manifold else split.euclidean_names).append(name)
     if not choice.chosen and predicate is None and split.euclidean:
-        why = ("its last linear layer is taken for a classifier and stays Euclidean, and there is no other"
-               if choice.classifier_was_chosen else
-               "it has no convolution or linear layer with at least as many inputs as outputs, no attention and no "
-               "recurrent layer that needs a gradient")
-        warnings.warn(f"stiefel: no parameter of {type(module).__name__} goes on the manifold: {why}; give "
-                      "split_parameters a predicate to choose, for example lambda info: info.tensor.dim() == 2",
-                      stacklevel=2)
+        why = (
+            "its last linear layer is taken for a classifier and stays Euclidean, and there is no other"
+            if choice.classifier_was_chosen
+            else (
+                "it has no convolution or linear layer with at least as many inputs as outputs, no attention"
+                " and no recurrent layer that needs a gradient"
+            )
+        )
+        warnings.warn(
+            (
+                f"stiefel: no parameter of {type(module).__name__} goes on the manifold: {why}; give "
+                "split_parameters a predicate to choose, for example lambda info: info.tensor.dim() == 2"
+            ),
+            stacklevel=2,
+        )
     return split

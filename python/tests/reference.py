@@ -58,7 +58,14 @@ class Adam:
     """Cayley ADAM of one matrix, rows p×n."""
 
     def __init__(self, x, betas=(0.9, 0.99), eps=1e-8):
-        self.x, self.m, self.v, self.k, self.betas, self.eps = x.mH, torch.zeros_like(x).mH, 0.0, 0, betas, eps
+        self.x, self.m, self.v, self.k, self.betas, self.eps = (
+            x.mH,
+            torch.zeros_like(x).mH,
+            0.0,
+            0,
+            betas,
+            eps,
+        )
 
     def step(self, g, rate):
         beta1, beta2 = self.betas

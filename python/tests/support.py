@@ -15,7 +15,9 @@ def give_gradient(parameters, seed, scale=0.3):
     """Random gradients that depend on the seed alone."""
     generator = torch.Generator().manual_seed(seed)
     for parameter in parameters:
-        wide = {torch.complex64: torch.complex128, torch.complex128: torch.complex128}.get(parameter.dtype, torch.float64)
+        wide = {torch.complex64: torch.complex128, torch.complex128: torch.complex128}.get(
+            parameter.dtype, torch.float64
+        )
         gradient = torch.randn(parameter.shape, generator=generator, dtype=wide) * scale
         parameter.grad = gradient.to(parameter.dtype)
 
@@ -25,6 +27,10 @@ def optimizers():
     return {
         "CayleySGD": lambda groups, **o: stiefel.CayleySGD(groups, **{"lr": 0.1, "momentum": 0.9, **o}),
         "CayleyAdam": lambda groups, **o: stiefel.CayleyAdam(groups, **{"lr": 0.1, **o}),
-        "RetractionSGD": lambda groups, **o: stiefel.RetractionSGD(groups, **{"lr": 0.1, "momentum": 0.9, **o}),
-        "SGDG": lambda groups, **o: stiefel.compat.SGDG(groups, **{"lr": 0.1, "momentum": 0.9, "stiefel": True, **o}),
+        "RetractionSGD": lambda groups, **o: stiefel.RetractionSGD(
+            groups, **{"lr": 0.1, "momentum": 0.9, **o}
+        ),
+        "SGDG": lambda groups, **o: stiefel.compat.SGDG(
+            groups, **{"lr": 0.1, "momentum": 0.9, "stiefel": True, **o}
+        ),
     }

@@ -27,15 +27,22 @@ def train(rank, port, folder):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
     torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(20, 16), torch.nn.ReLU(), torch.nn.Linear(16, 16), torch.nn.ReLU(),
-                              torch.nn.Linear(16, 4))
+    net = torch.nn.Sequential(
+        torch.nn.Linear(20, 16),
+        torch.nn.ReLU(),
+        torch.nn.Linear(16, 16),
+        torch.nn.ReLU(),
+        torch.nn.Linear(16, 4),
+    )
     split = stiefel.split_parameters(net)
     for weight in split.manifold:
         stiefel.init.haar_(weight)
     parallel = torch.nn.parallel.DistributedDataParallel(net)
     optimizers = [stiefel.CayleySGD, stiefel.CayleyAdam, stiefel.RetractionSGD]
     for make in optimizers:
-        optimizer = make([{"params": split.manifold}, {"params": split.euclidean, "manifold": "euclidean"}], lr=0.05)
+        optimizer = make(
+            [{"params": split.manifold}, {"params": split.euclidean, "manifold": "euclidean"}], lr=0.05
+        )
         torch.manual_seed(100 + rank)  # each process has data of its own
         for _ in range(5):
             optimizer.zero_grad()
@@ -43,8 +50,14 @@ def train(rank, port, folder):
             torch.nn.functional.cross_entropy(parallel(x), y).backward()
             optimizer.step()
     data = torch.randn(2)
-    torch.save({"net": net.state_dict(), "defect": max(stiefel.defect(w).item() for w in split.manifold), "data": data},
-               f"{folder}/{rank}.pt")
+    torch.save(
+        {
+            "net": net.state_dict(),
+            "defect": max(stiefel.defect(w).item() for w in split.manifold),
+            "data": data,
+        },
+        f"{folder}/{rank}.pt",
+    )
     torch.distributed.destroy_process_group()
 
 

@@ -68,8 +68,8 @@ def test_one_matrix_of_a_stack_stays():
 
 
 def test_a_loss_scaled_too_far_is_recovered_from():
-    """What GradScaler does: scale, unscale in place, halve the scale where a gradient is not finite. A step that it lets
-    through leaves a matrix with a bad gradient where it is."""
+    """What GradScaler does: scale, unscale in place, halve the scale where a gradient is not finite. A step
+    that it lets through leaves a matrix with a bad gradient where it is."""
     weight = torch.nn.Parameter(point(6, 8, dtype=torch.float32).detach().half())
     target = point(6, 8, dtype=torch.float32, seed=3).detach()
     optimizer = stiefel.CayleySGD([weight], lr=0.05, momentum=0.9)

@@ -7,19 +7,22 @@ import torch
 from support import give_gradient, optimizers, point
 
 
-@pytest.mark.parametrize("options,message", [
-    ({"lr": -1}, "lr must be finite and not negative; got -1"),
-    ({"lr": float("nan")}, "lr must be finite and not negative; got nan"),
-    ({"momentum": 1.0}, r"momentum must lie in \[0, 1\); got 1.0"),
-    ({"weight_decay": 0.1}, "weight_decay is 0.1 on a group of orthonormal matrices"),
-    ({"nesterov": True, "momentum": 0.9}, "nesterov is True on a group of orthonormal matrices"),
-    ({"dampening": 0.5}, "dampening is 0.5 on a group of orthonormal matrices"),
-    ({"manifold": "sphere"}, "no manifold is called 'sphere'"),
-    ({"q": 1.5}, r"q must lie in \(0, 1\)"),
-    ({"iterations": -1}, "iterations must lie in"),
-    ({"norm": "two"}, "two"),
-    ({"precision": "low"}, "low"),
-])
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"lr": -1}, "lr must be finite and not negative; got -1"),
+        ({"lr": float("nan")}, "lr must be finite and not negative; got nan"),
+        ({"momentum": 1.0}, r"momentum must lie in \[0, 1\); got 1.0"),
+        ({"weight_decay": 0.1}, "weight_decay is 0.1 on a group of orthonormal matrices"),
+        ({"nesterov": True, "momentum": 0.9}, "nesterov is True on a group of orthonormal matrices"),
+        ({"dampening": 0.5}, "dampening is 0.5 on a group of orthonormal matrices"),
+        ({"manifold": "sphere"}, "no manifold is called 'sphere'"),
+        ({"q": 1.5}, r"q must lie in \(0, 1\)"),
+        ({"iterations": -1}, "iterations must lie in"),
+        ({"norm": "two"}, "two"),
+        ({"precision": "low"}, "low"),
+    ],
+)
 def test_options_of_cayley_sgd(options, message):
     with pytest.raises(ValueError, match=message):
         stiefel.CayleySGD([point(4, 6)], **{"lr": 0.1, **options})
@@ -41,7 +44,9 @@ def test_options_of_the_others():
 
 
 def test_parameters_that_cannot_be_on_the_manifold():
-    with pytest.raises(ValueError, match=r"two or more dimensions .* \(3,\); put it in a group with manifold='euclidean'"):
+    with pytest.raises(
+        ValueError, match=r"two or more dimensions .* \(3,\); put it in a group with manifold='euclidean'"
+    ):
         stiefel.CayleySGD([torch.nn.Parameter(torch.ones(3))], lr=0.1)
     with pytest.raises(RuntimeError, match="rank-deficient"):
         stiefel.CayleySGD([torch.nn.Parameter(torch.zeros(3, 5))], lr=0.1)
@@ -76,7 +81,9 @@ def test_a_weight_scaled_later_is_named_and_the_others_move(name):
     with torch.no_grad():
         far.mul_(5)
     held, moved = far.detach().clone(), other.detach().clone()
-    with pytest.raises(RuntimeError, match=r"1 matrix was left in place: .* \(4, 6\) .* Call stiefel.orthonormalize_"):
+    with pytest.raises(
+        RuntimeError, match=r"1 matrix was left in place: .* \(4, 6\) .* Call stiefel.orthonormalize_"
+    ):
         optimizer.step()
     assert torch.equal(far, held) and not torch.equal(other, moved)
     assert optimizer.skipped_steps() == 1

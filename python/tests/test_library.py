@@ -12,7 +12,9 @@ from stiefel import _library
 def test_versions():
     assert stiefel.__version__.count(".") == 2
     _library.check_torch("2.11.0", "2.11.3+cu130")
-    with pytest.raises(ImportError, match=r"built for torch 1.13.1, but torch 2.11.0\+cpu is installed.*Build stiefel again"):
+    with pytest.raises(
+        ImportError, match=r"built for torch 1.13.1, but torch 2.11.0\+cpu is installed.*Build stiefel again"
+    ):
         _library.check_torch("1.13.1", "2.11.0+cpu")
 
 

@@ -10,11 +10,15 @@ META = {"device": "meta"}
 
 
 def scalars(device):
-    return torch.zeros((), dtype=torch.int64, device=device), torch.zeros((), dtype=torch.float64, device=device)
+    return torch.zeros((), dtype=torch.int64, device=device), torch.zeros(
+        (), dtype=torch.float64, device=device
+    )
 
 
 def test_every_operator_has_a_meta_kernel():
-    registered = {schema.name for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("stiefel::")}
+    registered = {
+        schema.name for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("stiefel::")
+    }
     assert len(registered) >= 14
     without = [name for name in registered if "\nMeta: registered" not in torch._C._dispatch_dump(name)]
     assert without == []
@@ -33,18 +37,34 @@ def test_steps_on_the_meta_device_check_and_return():
         ops.cayley_sgd_([x], [m], [torch.empty(6, 4, **META)], skipped, rate, 0.9)
 
 
-@pytest.mark.parametrize("call", [
-    lambda w: ops.defect(w, True), lambda w: ops.defect(w), lambda w: ops.project_tangent(w, w),
-    lambda w: ops.cayley_retraction(w, w), lambda w: ops.orthonormalize_(w), lambda w: ops.haar_(w, True),
-    lambda w: ops.identity_(w), lambda w: ops.penalty([w, w], "so"), lambda w: ops.penalty([w], "srip"),
-    lambda w: ops.orthonormal_weight(w, "cayley"), lambda w: ops.orthonormal_weight(w, "omdsm"),
-    lambda w: ops.parametrized_start(w, "omdsm")[1], lambda w: ops.parametrized_start(w, "householder")[0],
-    lambda w: ops.parametrized_start(w, "householder")[1], lambda w: ops.parametrized_start(w, "cayley")[1],
-])
-@pytest.mark.parametrize("make", [
-    lambda: point(3, 4, 5).detach(), lambda: point(3, 4, 5, dtype=torch.complex128).detach(),
-    lambda: point(3, 2, 2, 2, dtype=torch.float32).detach().contiguous(memory_format=torch.channels_last),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda w: ops.defect(w, True),
+        lambda w: ops.defect(w),
+        lambda w: ops.project_tangent(w, w),
+        lambda w: ops.cayley_retraction(w, w),
+        lambda w: ops.orthonormalize_(w),
+        lambda w: ops.haar_(w, True),
+        lambda w: ops.identity_(w),
+        lambda w: ops.penalty([w, w], "so"),
+        lambda w: ops.penalty([w], "srip"),
+        lambda w: ops.orthonormal_weight(w, "cayley"),
+        lambda w: ops.orthonormal_weight(w, "omdsm"),
+        lambda w: ops.parametrized_start(w, "omdsm")[1],
+        lambda w: ops.parametrized_start(w, "householder")[0],
+        lambda w: ops.parametrized_start(w, "householder")[1],
+        lambda w: ops.parametrized_start(w, "cayley")[1],
+    ],
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: point(3, 4, 5).detach(),
+        lambda: point(3, 4, 5, dtype=torch.complex128).detach(),
+        lambda: point(3, 2, 2, 2, dtype=torch.float32).detach().contiguous(memory_format=torch.channels_last),
+    ],
+)
 def test_meta_results_are_shaped_like_the_real_ones(call, make):
     real, meta = call(make()), call(make().to("meta"))
     assert (meta.shape, meta.dtype, meta.stride()) == (real.shape, real.dtype, real.stride())
@@ -59,7 +79,10 @@ def test_square_initializers_on_the_meta_device():
 @pytest.mark.parametrize("kind", ["so", "dso", "srip"])
 def test_gradients_of_penalties(kind, dtype):
     generator = torch.Generator().manual_seed(4)
-    weights = [torch.randn(s, dtype=dtype, generator=generator, requires_grad=True) for s in ((3, 5), (5, 3), (2, 3, 4))]
+    weights = [
+        torch.randn(s, dtype=dtype, generator=generator, requires_grad=True)
+        for s in ((3, 5), (5, 3), (2, 3, 4))
+    ]
 
     def penalty(*each):
         start = torch.Generator().manual_seed(7)  # SRIP's start vector is held fixed
@@ -76,8 +99,13 @@ def test_values_of_penalties():
     assert abs(stiefel.penalties.srip(k, rounds=200).item() - torch.linalg.matrix_norm(e, 2).item()) < 1e-9
     assert stiefel.penalties.so(k.bfloat16()).dtype == torch.float32
     stack = torch.stack([k, 2 * k])
-    assert abs(stiefel.penalties.so(stack, batched=True).item()
-               - (stiefel.penalties.so(k) + stiefel.penalties.so(2 * k)).item()) < 1e-10
+    assert (
+        abs(
+            stiefel.penalties.so(stack, batched=True).item()
+            - (stiefel.penalties.so(k) + stiefel.penalties.so(2 * k)).item()
+        )
+        < 1e-10
+    )
     with pytest.raises(RuntimeError, match="at least one weight"):
         stiefel.penalties.so([])
 
@@ -146,7 +174,9 @@ def test_penalties_and_parametrizations_without_a_graph():
     assert stiefel.penalties.so([weight.detach(), weight]).requires_grad
 
 
-@pytest.mark.skipif(not hasattr(torch.library, "opcheck"), reason="torch.library.opcheck is in torch 2.4 and later")
+@pytest.mark.skipif(
+    not hasattr(torch.library, "opcheck"), reason="torch.library.opcheck is in torch 2.4 and later"
+)
 def test_opcheck():
     x, m, g = point(4, 6).detach(), torch.zeros(4, 6).double(), torch.randn(4, 6).double()
     skipped, rate = scalars("cpu")
@@ -160,12 +190,21 @@ def test_opcheck():
         (ops.defect, (x,)),
         (ops.parametrized_start, (x, "cayley")),
     ):
-        torch.library.opcheck(operation.default, arguments,
-                              test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_static"))
+        torch.library.opcheck(
+            operation.default,
+            arguments,
+            test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_static"),
+        )
     # In-place operators that return their argument have no functional form.
     for operation in (ops.orthonormalize_, ops.identity_):
         torch.library.opcheck(operation.default, (x,), test_utils=("test_schema", "test_faketensor"))
     wanted = x.clone().requires_grad_()
-    for operation, arguments in ((ops.penalty, ([wanted], "so")), (ops.orthonormal_weight, (wanted, "cayley"))):
-        torch.library.opcheck(operation.default, arguments,
-                              test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+    for operation, arguments in (
+        (ops.penalty, ([wanted], "so")),
+        (ops.orthonormal_weight, (wanted, "cayley")),
+    ):
+        torch.library.opcheck(
+            operation.default,
+            arguments,
+            test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+        )

@@ -9,8 +9,17 @@ def names(module, predicate=None):
 
 
 def test_linear_and_convolution_weights_but_the_classifier():
-    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3, groups=2), nn.Conv2d(2, 30, 1),
-                        nn.ConvTranspose2d(8, 4, 3), nn.Flatten(), nn.Linear(40, 20), nn.Linear(20, 30), nn.Linear(30, 10))
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.Conv2d(8, 8, 3, groups=2),
+        nn.Conv2d(2, 30, 1),
+        nn.ConvTranspose2d(8, 4, 3),
+        nn.Flatten(),
+        nn.Linear(40, 20),
+        nn.Linear(20, 30),
+        nn.Linear(30, 10),
+    )
     split = stiefel.split_parameters(net)
     assert split.manifold_names == ["0.weight", "6.weight"]
     assert len(split.euclidean) + 2 == len(list(net.parameters()))
@@ -20,13 +29,20 @@ def test_linear_and_convolution_weights_but_the_classifier():
 def test_attention_and_recurrence():
     assert names(nn.MultiheadAttention(8, 2)) == ["in_proj_weight", "out_proj.weight"]
     assert names(nn.MultiheadAttention(8, 2, kdim=4, vdim=4)) == [
-        "q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight"]
+        "q_proj_weight",
+        "k_proj_weight",
+        "v_proj_weight",
+        "out_proj.weight",
+    ]
     assert names(nn.LSTM(5, 6, num_layers=2)) == ["weight_hh_l0", "weight_hh_l1"]
     assert names(nn.GRUCell(5, 6)) == ["weight_hh"]
     encoder = nn.TransformerEncoderLayer(8, 2, 16)
     assert names(encoder) == ["self_attn.in_proj_weight", "self_attn.out_proj.weight", "linear2.weight"]
     assert names(nn.Sequential(encoder, nn.Linear(8, 4))) == [
-        "0.self_attn.in_proj_weight", "0.self_attn.out_proj.weight", "0.linear2.weight"]
+        "0.self_attn.in_proj_weight",
+        "0.self_attn.out_proj.weight",
+        "0.linear2.weight",
+    ]
 
 
 def test_frozen_shared_and_parametrized_weights():
@@ -54,7 +70,9 @@ def test_a_predicate_decides():
 
 
 def test_nothing_to_take_is_warned_of():
-    with pytest.warns(UserWarning, match="no parameter of Linear goes on the manifold: its last linear layer"):
+    with pytest.warns(
+        UserWarning, match="no parameter of Linear goes on the manifold: its last linear layer"
+    ):
         assert names(nn.Linear(6, 4)) == []
     with pytest.warns(UserWarning, match="no parameter of BatchNorm1d .* it has no convolution"):
         names(nn.BatchNorm1d(4))

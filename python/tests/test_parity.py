@@ -5,8 +5,17 @@ import stiefel
 import torch
 from support import give_gradient, point
 
-SHAPES = [((12, 40), False), ((40, 12), False), ((9, 9), False), ((1, 5), False), ((6, 3, 3, 3), False),
-          ((20, 2, 2, 2), False), ((2, 3, 5, 9), True), ((4, 9, 5), True), ((3, 6, 6), True)]
+SHAPES = [
+    ((12, 40), False),
+    ((40, 12), False),
+    ((9, 9), False),
+    ((1, 5), False),
+    ((6, 3, 3, 3), False),
+    ((20, 2, 2, 2), False),
+    ((2, 3, 5, 9), True),
+    ((4, 9, 5), True),
+    ((3, 6, 6), True),
+]
 
 
 def compare(optimizer, weight, batched, make, rate, steps=8, tolerance=1e-11):
@@ -50,8 +59,13 @@ def test_cayley_adam(shape, batched, dtype):
 
 
 RETRACTIONS = {
-    "polar": reference.by_polar, "polar-ns": reference.by_polar, "qr": reference.by_qr, "cholesky-qr": reference.by_qr,
-    "wen-yin": reference.by_cayley, "cayley-closed": reference.by_cayley, "cayley-exact": reference.by_cayley,
+    "polar": reference.by_polar,
+    "polar-ns": reference.by_polar,
+    "qr": reference.by_qr,
+    "cholesky-qr": reference.by_qr,
+    "wen-yin": reference.by_cayley,
+    "cayley-closed": reference.by_cayley,
+    "cayley-exact": reference.by_cayley,
 }
 
 
@@ -62,7 +76,13 @@ def test_retraction_sgd(retraction, momentum, dtype):
     for shape, batched in SHAPES[:3] + SHAPES[-2:-1]:
         weight = point(*shape, dtype=dtype, batched=batched)
         optimizer = stiefel.RetractionSGD([weight], 0.02, retraction, momentum=momentum, batched=batched)
-        compare(optimizer, weight, batched, lambda x: reference.Retraction(x, momentum, RETRACTIONS[retraction]), 0.02)
+        compare(
+            optimizer,
+            weight,
+            batched,
+            lambda x: reference.Retraction(x, momentum, RETRACTIONS[retraction]),
+            0.02,
+        )
 
 
 def test_weights_of_several_shapes_and_types_step_together():
@@ -104,8 +124,10 @@ def test_functions_of_the_manifold(shape):
     expected = reference.by_cayley(rows.mH, reference.rows_of(tangent)[0].mH * 0.1).mH
     assert (reference.rows_of(moved)[0] - expected).abs().max().item() < 1e-13
     noise = x + 0.1 * z
-    assert (reference.rows_of(stiefel.orthonormalize_(noise.clone()))[0]
-            - reference.polar(reference.rows_of(noise)[0])).abs().max().item() < 1e-13
+    assert (
+        reference.rows_of(stiefel.orthonormalize_(noise.clone()))[0]
+        - reference.polar(reference.rows_of(noise)[0])
+    ).abs().max().item() < 1e-13
     e = reference.rows_of(noise)[0]
     e = e @ e.mH - torch.eye(len(e), dtype=e.dtype)
     assert abs(stiefel.defect(noise).item() - e.norm().item()) < 1e-13
@@ -114,11 +136,17 @@ def test_functions_of_the_manifold(shape):
 def test_initializers():
     generator = torch.Generator().manual_seed(3)
     weight = torch.nn.Parameter(torch.empty(8, 8))
-    for make in (lambda w: stiefel.init.haar_(w, generator=generator), stiefel.init.identity_, stiefel.init.hadamard_,
-                 lambda w: stiefel.init.block_rotation_(w, generator=generator)):
+    for make in (
+        lambda w: stiefel.init.haar_(w, generator=generator),
+        stiefel.init.identity_,
+        stiefel.init.hadamard_,
+        lambda w: stiefel.init.block_rotation_(w, generator=generator),
+    ):
         assert make(weight) is weight
         assert stiefel.defect(weight).item() < 1e-6
-    repeated = [stiefel.init.haar_(torch.empty(3, 5), generator=torch.Generator().manual_seed(3)) for _ in range(2)]
+    repeated = [
+        stiefel.init.haar_(torch.empty(3, 5), generator=torch.Generator().manual_seed(3)) for _ in range(2)
+    ]
     assert torch.equal(*repeated)
     stack = stiefel.init.haar_(torch.empty(4, 3, 5), batched=True)
     assert stiefel.defect(stack, batched=True).shape == (4,)

@@ -8,8 +8,8 @@ from stiefel.compat import SGDG
 
 
 def released_step(x, g, rate):
-    """One step as the released code takes it from an orthonormal start without momentum, rows p×n: the 1-norm of W bounds
-    the step, Y⁰ goes along the unprojected gradient, and five rounds follow."""
+    """One step as the released code takes it from an orthonormal start without momentum, rows p×n: the 1-norm
+    of W bounds the step, Y⁰ goes along the unprojected gradient, and five rounds follow."""
     big_x, m = x.mH, -g.mH
     w = reference.generator(big_x, m)
     norm = w.abs().sum(0).max().item()
@@ -17,8 +17,8 @@ def released_step(x, g, rate):
     y = big_x + alpha * m
     for _ in range(5):
         y = big_x + alpha / 2 * w @ (big_x + y)
-    # What the rounds leave: the start is off the fixed point by at most α‖M − WX‖ + ‖(α/2)W‖·‖Y − X‖, and every round
-    # contracts by (α/2)‖W‖₂.
+    # What the rounds leave: the start is off the fixed point by at most α‖M − WX‖ + ‖(α/2)W‖·‖Y − X‖, and
+    # every round contracts by (α/2)‖W‖₂.
     contraction = alpha / 2 * torch.linalg.matrix_norm(w, 2).item()
     fixed = reference.cayley(big_x, w, alpha, exact=True)
     start = (big_x + alpha * m - fixed).norm().item()
@@ -70,8 +70,12 @@ def test_momentum_takes_effect():
 
 def test_the_released_call_with_groups():
     rotation, free = point(6, 6), torch.nn.Parameter(torch.ones(3))
-    optimizer = SGDG([{"params": [rotation], "lr": 0.2, "momentum": 0.9, "stiefel": True},
-                      {"params": [free], "lr": 0.01, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}])
+    optimizer = SGDG(
+        [
+            {"params": [rotation], "lr": 0.2, "momentum": 0.9, "stiefel": True},
+            {"params": [free], "lr": 0.01, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True},
+        ]
+    )
     peer = torch.nn.Parameter(torch.ones(3))
     sgd = torch.optim.SGD([peer], lr=0.01, momentum=0.9, weight_decay=0.1, nesterov=True)
     for i in range(3):

@@ -10,11 +10,17 @@ from support import give_gradient, optimizers, point
 
 def network():
     generator = torch.Generator().manual_seed(1)
-    manifold = [point(5, 9, dtype=torch.float32, seed=1), point(9, 5, seed=2), point(4, 4, dtype=torch.complex64, seed=3),
-                torch.nn.Parameter(point(6, 8, dtype=torch.float32, seed=4).detach().bfloat16())]
+    manifold = [
+        point(5, 9, dtype=torch.float32, seed=1),
+        point(9, 5, seed=2),
+        point(4, 4, dtype=torch.complex64, seed=3),
+        torch.nn.Parameter(point(6, 8, dtype=torch.float32, seed=4).detach().bfloat16()),
+    ]
     stack = [point(3, 4, 6, batched=True, seed=5)]
-    free = [torch.nn.Parameter(torch.randn(7, generator=generator)),
-            torch.nn.Parameter(torch.randn(3, 2, generator=generator))]
+    free = [
+        torch.nn.Parameter(torch.randn(7, generator=generator)),
+        torch.nn.Parameter(torch.randn(3, 2, generator=generator)),
+    ]
     return manifold, stack, free
 
 
@@ -62,8 +68,12 @@ def test_resuming_equals_not_stopping(name):
     for a, b in zip(values(parameters), values(resumed)):
         assert torch.equal(a, b)
     states = [s for s in second.state.values()]
-    assert all(torch.equal(a[k], b[k]) and a[k].dtype == b[k].dtype
-               for a, b in zip(optimizer.state.values(), states) for k in a if isinstance(a[k], torch.Tensor))
+    assert all(
+        torch.equal(a[k], b[k]) and a[k].dtype == b[k].dtype
+        for a, b in zip(optimizer.state.values(), states)
+        for k in a
+        if isinstance(a[k], torch.Tensor)
+    )
 
 
 def test_types_of_the_state_survive_loading():
@@ -146,8 +156,10 @@ def test_a_scheduler_sets_the_rate_of_every_group():
 def test_one_cycle_and_cosine_schedules_run():
     weight = point(4, 6)
     optimizer = stiefel.CayleySGD([weight], lr=0.1, momentum=0.9)
-    schedules = [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 5),
-                 torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=10)]
+    schedules = [
+        torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 5),
+        torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=10),
+    ]
     for scheduler in schedules:
         for i in range(4):
             give_gradient([weight], seed=i)
@@ -156,13 +168,20 @@ def test_one_cycle_and_cosine_schedules_run():
     assert stiefel.defect(weight).item() < 1e-12
 
 
-@pytest.mark.parametrize("name,peer,options", [
-    ("CayleySGD", torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
-    ("CayleySGD", torch.optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
-    ("RetractionSGD", torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1}),
-    ("CayleyAdam", torch.optim.Adam, {"betas": (0.8, 0.9), "weight_decay": 0.1}),
-    ("CayleyAdam", torch.optim.AdamW, {"betas": (0.8, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True}),
-])
+@pytest.mark.parametrize(
+    "name,peer,options",
+    [
+        ("CayleySGD", torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        ("CayleySGD", torch.optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
+        ("RetractionSGD", torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1}),
+        ("CayleyAdam", torch.optim.Adam, {"betas": (0.8, 0.9), "weight_decay": 0.1}),
+        (
+            "CayleyAdam",
+            torch.optim.AdamW,
+            {"betas": (0.8, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True},
+        ),
+    ],
+)
 def test_euclidean_groups_step_as_torch_does(name, peer, options):
     ours = [torch.nn.Parameter(torch.randn(5, 3)), torch.nn.Parameter(torch.randn(4, dtype=torch.complex64))]
     theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
@@ -179,8 +198,13 @@ def test_euclidean_groups_step_as_torch_does(name, peer, options):
 
 def test_euclidean_defaults_stay_off_the_manifold():
     weight, bias = point(4, 6), torch.nn.Parameter(torch.ones(3))
-    optimizer = stiefel.CayleySGD([{"params": [weight]}, {"params": [bias], "manifold": "euclidean"}], lr=0.1,
-                                  momentum=0.9, weight_decay=0.1, nesterov=True)
+    optimizer = stiefel.CayleySGD(
+        [{"params": [weight]}, {"params": [bias], "manifold": "euclidean"}],
+        lr=0.1,
+        momentum=0.9,
+        weight_decay=0.1,
+        nesterov=True,
+    )
     assert [(g["weight_decay"], g["nesterov"]) for g in optimizer.param_groups] == [(0, False), (0.1, True)]
 
 
@@ -238,7 +262,9 @@ def test_states_that_do_not_fit_are_refused_and_change_nothing():
         stiefel.CayleyAdam([weight], lr=0.1).load_state_dict(state)
     other = point(5, 6)
     second = stiefel.CayleySGD([other], lr=0.3)
-    with pytest.raises(ValueError, match=r"'momentum_buffer' of a parameter of shape \(5, 6\) has the shape \(4, 6\)"):
+    with pytest.raises(
+        ValueError, match=r"'momentum_buffer' of a parameter of shape \(5, 6\) has the shape \(4, 6\)"
+    ):
         second.load_state_dict(state)
     assert second.param_groups[0]["lr"] == 0.3 and not second.state
 
@@ -254,8 +280,9 @@ class SignSGD(stiefel.ManifoldOptimizer):
 
     def _step_manifold(self, group, batch, rate, counters):
         signs = [gradient.sign() for gradient in batch.gradients]
-        torch.ops.stiefel.retraction_sgd_(batch.points, [], signs, counters.skipped, rate,
-                                          off_manifold=counters.off_manifold)
+        torch.ops.stiefel.retraction_sgd_(
+            batch.points, [], signs, counters.skipped, rate, off_manifold=counters.off_manifold
+        )
         for state in batch.states:
             state["taken"] += 1
 
@@ -265,7 +292,11 @@ class SignSGD(stiefel.ManifoldOptimizer):
 
 
 def test_an_optimizer_of_ones_own():
-    weight, half, free = point(4, 6), torch.nn.Parameter(point(4, 6).detach().half()), torch.nn.Parameter(torch.ones(3))
+    weight, half, free = (
+        point(4, 6),
+        torch.nn.Parameter(point(4, 6).detach().half()),
+        torch.nn.Parameter(torch.ones(3)),
+    )
     optimizer = SignSGD([{"params": [weight, half]}, {"params": [free], "manifold": "euclidean"}], lr=0.1)
     for i in range(3):
         give_gradient([weight, half, free], seed=i)

@@ -15,8 +15,8 @@ _TAKE_HAS_COMPLEX = {step: "has_complex" in inspect.signature(step).parameters f
 
 
 class CayleyAdam(ManifoldOptimizer):
-    r"""Cayley ADAM (Li, Fuxin, Todorovic, ICLR 2020, Algorithm 2, with k counted from 1 and v from 0) for groups on the
-    Stiefel manifold, and torch.optim.Adam or AdamW for Euclidean ones.
+    r"""Cayley ADAM (Li, Fuxin, Todorovic, ICLR 2020, Algorithm 2, with k counted from 1 and v from 0) for
+    groups on the Stiefel manifold, and torch.optim.Adam or AdamW for Euclidean ones.
 
     Per matrix X with gradient G, with one number v per matrix::
 
@@ -31,21 +31,52 @@ class CayleyAdam(ManifoldOptimizer):
         eps: ε, also Adam's in Euclidean groups.
         weight_decay: Euclidean groups only: in the gradient, as Adam has it, or apart from it with
             ``decoupled_weight_decay``, as AdamW has it.
-        manifold, batched, orthonormalize_on_start, q, iterations, exact, norm, polish, precision, capturable: as in
-            :class:`CayleySGD`.
+        manifold, batched, orthonormalize_on_start, q, iterations, exact, norm, polish, precision, capturable:
+            as in :class:`CayleySGD`.
     """
 
     _euclidean_only: ClassVar[Group] = {"weight_decay": 0.0, "decoupled_weight_decay": False}
 
-    def __init__(self, params: Params, lr: float, betas: Tuple[float, float] = (0.9, 0.99), eps: float = 1e-8,
-                 weight_decay: float = 0.0, *, decoupled_weight_decay: bool = False, manifold: str = "stiefel",
-                 batched: bool = False, orthonormalize_on_start: bool = True, q: float = 0.5, iterations: int = 2,
-                 exact: bool = False, norm: str = "frobenius", polish: bool = True, precision: str = "full",
-                 capturable: bool = False) -> None:
-        super().__init__(params, dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, decoupled_weight_decay=decoupled_weight_decay,
-            manifold=manifold, batched=batched, orthonormalize_on_start=orthonormalize_on_start, q=q,
-            iterations=iterations, exact=exact, norm=norm, polish=polish, precision=precision, capturable=capturable))
+    def __init__(
+        self,
+        params: Params,
+        lr: float,
+        betas: Tuple[float, float] = (0.9, 0.99),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        decoupled_weight_decay: bool = False,
+        manifold: str = "stiefel",
+        batched: bool = False,
+        orthonormalize_on_start: bool = True,
+        q: float = 0.5,
+        iterations: int = 2,
+        exact: bool = False,
+        norm: str = "frobenius",
+        polish: bool = True,
+        precision: str = "full",
+        capturable: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            dict(
+                lr=lr,
+                betas=betas,
+                eps=eps,
+                weight_decay=weight_decay,
+                decoupled_weight_decay=decoupled_weight_decay,
+                manifold=manifold,
+                batched=batched,
+                orthonormalize_on_start=orthonormalize_on_start,
+                q=q,
+                iterations=iterations,
+                exact=exact,
+                norm=norm,
+                polish=polish,
+                precision=precision,
+                capturable=capturable,
+            ),
+        )
 
     def _check_options(self, group: Group) -> None:
         for which, beta in zip(("first", "second"), group["betas"]):
@@ -61,8 +92,18 @@ class CayleyAdam(ManifoldOptimizer):
     def _step_manifold(self, group: Group, batch: Batch, rate: Tensor, counters: Counters) -> None:
         beta1, beta2 = group["betas"]
         torch.ops.stiefel.cayley_adam_(
-            batch.points, batch.all("exp_avg"), batch.all("second_moment"), batch.all("step"), batch.gradients,
-            counters.skipped, rate, beta1, beta2, off_manifold=counters.off_manifold, **cayley_options(group))
+            batch.points,
+            batch.all("exp_avg"),
+            batch.all("second_moment"),
+            batch.all("step"),
+            batch.gradients,
+            counters.skipped,
+            rate,
+            beta1,
+            beta2,
+            off_manifold=counters.off_manifold,
+            **cayley_options(group),
+        )
 
     def _step_euclidean(self, group: Group, batch: Batch, lr: Union[float, Tensor]) -> None:
         on_device = isinstance(lr, Tensor) and group["capturable"]
@@ -70,12 +111,27 @@ class CayleyAdam(ManifoldOptimizer):
             if "exp_avg" not in state:
                 state["exp_avg"] = torch.zeros_like(point)
                 state["exp_avg_sq"] = torch.zeros_like(point)
-                state["step"] = torch.zeros((), dtype=torch.float32, device=point.device if on_device else "cpu")
+                state["step"] = torch.zeros(
+                    (), dtype=torch.float32, device=point.device if on_device else "cpu"
+                )
         step = adamw if group["decoupled_weight_decay"] else adam
         kind: Dict[str, Any] = {"capturable": on_device}
         if _TAKE_HAS_COMPLEX[step]:
             kind["has_complex"] = any(point.is_complex() for point in batch.points)
         beta1, beta2 = group["betas"]
-        step(batch.points, batch.gradients, batch.all("exp_avg"), batch.all("exp_avg_sq"), [], batch.all("step"),
-             amsgrad=False, beta1=beta1, beta2=beta2, lr=lr, weight_decay=group["weight_decay"], eps=group["eps"],
-             maximize=False, **kind)
+        step(
+            batch.points,
+            batch.gradients,
+            batch.all("exp_avg"),
+            batch.all("exp_avg_sq"),
+            [],
+            batch.all("step"),
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=lr,
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            maximize=False,
+            **kind,
+        )

@@ -14,9 +14,11 @@ Group = Dict[str, Any]
 State = Dict[str, Any]
 Params = Union[Iterable[Tensor], Iterable[Group]]
 
-# A point this close is left bit for bit at the start: it may come from a checkpoint, and the first step draws it in.
+# A point this close is left bit for bit at the start: it may come from a checkpoint, and the first step draws
+# it in.
 _NEAR = 1e-3
-# The largest ‖XᴴX − I‖_F from which a step can draw a matrix back onto the manifold (stiefel::kFarthestStart).
+# The largest ‖XᴴX − I‖_F from which a step can draw a matrix back onto the manifold
+# (stiefel::kFarthestStart).
 _FARTHEST_START = 0.5
 _REDUCED = (torch.float16, torch.bfloat16)
 # State tensors that hold one number per matrix.
@@ -79,21 +81,22 @@ def check_not_negative(name: str, value: float) -> None:
 
 
 class ManifoldOptimizer(Optimizer):
-    """Groups on the manifold beside Euclidean ones, the checks at the start, and states from which training continues
-    bit for bit on the CPU.
+    """Groups on the manifold beside Euclidean ones, the checks at the start, and states from which training
+    continues bit for bit on the CPU.
 
-    A group has ``manifold="stiefel"`` (the default) or ``"euclidean"``, and ``batched=True`` where its parameters
-    (…, p, n) are stacks of matrices. Parameters on the manifold are checked when they are first seen: a matrix within
-    1e-3 of the manifold is left as it is, one further off is replaced by the nearest orthonormal one with a warning, and
-    one without full rank is an error. Later a matrix that is off by more than 0.5, because it was loaded or scaled, is
-    left in place while all others move, and an error names it: from ``step()`` on the CPU, and from ``skipped_steps()``
-    on a GPU, where a step does not wait for the device.
+    A group has ``manifold="stiefel"`` (the default) or ``"euclidean"``, and ``batched=True`` where its
+    parameters (…, p, n) are stacks of matrices. Parameters on the manifold are checked when they are first
+    seen: a matrix within 1e-3 of the manifold is left as it is, one further off is replaced by the nearest
+    orthonormal one with a warning, and one without full rank is an error. Later a matrix that is off by more
+    than 0.5, because it was loaded or scaled, is left in place while all others move, and an error names it:
+    from ``step()`` on the CPU, and from ``skipped_steps()`` on a GPU, where a step does not wait for the
+    device.
 
-    A half or bfloat16 parameter on the manifold is the rounding of a float32 ``master`` in its state. A matrix whose
-    gradient is not finite stays where it is; ``skipped_steps()`` counts.
+    A half or bfloat16 parameter on the manifold is the rounding of a float32 ``master`` in its state. A
+    matrix whose gradient is not finite stays where it is; ``skipped_steps()`` counts.
 
-    For an optimizer of your own, derive from this class and define ``_init_manifold_state``, ``_step_manifold`` and
-    ``_step_euclidean``.
+    For an optimizer of your own, derive from this class and define ``_init_manifold_state``,
+    ``_step_manifold`` and ``_step_euclidean``.
     """
 
     #: Options that have a meaning for Euclidean groups only, with their neutral values.
@@ -102,13 +105,18 @@ class ManifoldOptimizer(Optimizer):
     def __init__(self, params: Params, defaults: Group) -> None:
         self._init_private()
         defaults = {**defaults}
-        for name, value in (("manifold", "stiefel"), ("batched", False), ("orthonormalize_on_start", True),
-                            ("capturable", False)):
+        for name, value in (
+            ("manifold", "stiefel"),
+            ("batched", False),
+            ("orthonormalize_on_start", True),
+            ("capturable", False),
+        ):
             defaults.setdefault(name, value)
         listed: Any = params if isinstance(params, Tensor) else list(params)  # torch refuses a tensor
         groups = [entry for entry in listed if isinstance(entry, dict)]
         if not any(group.get("manifold") == "euclidean" for group in groups):
-            # With no Euclidean group beside them the defaults are the manifold groups' own, and must suit them.
+            # With no Euclidean group beside them the defaults are the manifold groups' own, and must suit
+            # them.
             self._check_group(defaults)
         super().__init__(listed, defaults)
 
@@ -117,7 +125,8 @@ class ManifoldOptimizer(Optimizer):
         self._counters: Dict[torch.device, Counters] = {}
         self._skipped_before = 0  # counted by the optimizer whose state this one has loaded
         self._placed: Set[Tensor] = set()  # parameters whose start has been checked
-        self._written: Dict[Tensor, int] = {}  # versions of parameters when they were made their masters' roundings
+        # Versions of half parameters when they were made their masters' roundings.
+        self._written: Dict[Tensor, int] = {}
 
     # What an optimizer defines.
 
@@ -126,7 +135,8 @@ class ManifoldOptimizer(Optimizer):
         raise NotImplementedError
 
     def _step_manifold(self, group: Group, batch: Batch, rate: Tensor, counters: Counters) -> None:
-        """One step of points of one type on one device. Called with an empty batch to check a group's options."""
+        """One step of points of one type on one device. Called with an empty batch to check a group's
+        options."""
         raise NotImplementedError
 
     def _step_euclidean(self, group: Group, batch: Batch, lr: Union[float, Tensor]) -> None:
@@ -143,7 +153,9 @@ class ManifoldOptimizer(Optimizer):
 
     def _check_group(self, group: Group) -> None:
         if group["manifold"] not in ("stiefel", "euclidean"):
-            raise ValueError(f"stiefel: no manifold is called {group['manifold']!r}; it is 'stiefel' or 'euclidean'")
+            raise ValueError(
+                f"stiefel: no manifold is called {group['manifold']!r}; it is 'stiefel' or 'euclidean'"
+            )
         if not isinstance(group["lr"], Tensor):
             check_not_negative("lr", group["lr"])
         check_not_negative("weight_decay", group["weight_decay"])
@@ -152,10 +164,15 @@ class ManifoldOptimizer(Optimizer):
             return
         for name, neutral in self._euclidean_only.items():
             if group[name] != neutral:
-                why = ("whose length cannot decay (the projection would undo it)" if name == "weight_decay" else
-                       "whose momentum has none")
-                raise ValueError(f"stiefel: {name} is {group[name]} on a group of orthonormal matrices, {why}; set it on "
-                                 "Euclidean groups only")
+                why = (
+                    "whose length cannot decay (the projection would undo it)"
+                    if name == "weight_decay"
+                    else "whose momentum has none"
+                )
+                raise ValueError(
+                    f"stiefel: {name} is {group[name]} on a group of orthonormal matrices, {why}; set it on "
+                    "Euclidean groups only"
+                )
 
     def _check_method(self, group: Group) -> None:
         """The operator checks its options; asked with an empty batch, it does nothing else."""
@@ -166,8 +183,8 @@ class ManifoldOptimizer(Optimizer):
             raise ValueError(str(error)) from None
 
     def add_param_group(self, param_group: Group) -> None:
-        """Adds a group. Options that it lacks are the defaults; those that only Euclidean groups use are not handed on
-        to a group on the manifold."""
+        """Adds a group. Options that it lacks are the defaults; those that only Euclidean groups use are not
+        handed on to a group on the manifold."""
         if not isinstance(param_group, dict):
             raise TypeError(f"stiefel: a parameter group is a dict; got {type(param_group).__name__}")
         if param_group.get("manifold", self.defaults["manifold"]) == "stiefel":
@@ -201,7 +218,9 @@ class ManifoldOptimizer(Optimizer):
             if parameter.dtype in _REDUCED:
                 # Rounding alone takes such a parameter off the manifold, so this is no cause for a warning.
                 if "master" not in self.state[parameter]:
-                    self.state[parameter]["master"] = orthonormalize_(parameter.detach().float(), group["batched"])
+                    self.state[parameter]["master"] = orthonormalize_(
+                        parameter.detach().float(), group["batched"]
+                    )
                     self._write_rounding(parameter)
                 continue
             off = defect(parameter, group["batched"]).max().item()
@@ -210,9 +229,10 @@ class ManifoldOptimizer(Optimizer):
             if not group["orthonormalize_on_start"]:
                 if group.get("polish", True) and not off <= _FARTHEST_START:
                     raise ValueError(
-                        f"stiefel: a parameter of shape {tuple(parameter.shape)} is off the manifold by ‖XᴴX − I‖ = "
-                        f"{off:g}, too far for a step to draw it in ({_FARTHEST_START}); call stiefel.orthonormalize_ on "
-                        "it or leave orthonormalize_on_start on")
+                        f"stiefel: a parameter of shape {tuple(parameter.shape)} is off the manifold by ‖XᴴX"
+                        f" − I‖ = {off:g}, too far for a step to draw it in ({_FARTHEST_START}); call"
+                        " stiefel.orthonormalize_ on it or leave orthonormalize_on_start on"
+                    )
                 continue
             orthonormalize_(parameter, group["batched"])
             mended += 1
@@ -220,9 +240,14 @@ class ManifoldOptimizer(Optimizer):
                 worst, worst_shape = off, tuple(parameter.shape)
         if mended:
             warnings.warn(
-                f"stiefel: {mended} of {len(new)} parameters were not orthonormal (‖XᴴX − I‖ up to {worst:g}, shape "
-                f"{worst_shape}) and were replaced by the nearest orthonormal matrices; initialize them with stiefel.init "
-                "or stiefel.orthonormalize_ to choose the start yourself", stacklevel=4)
+                (
+                    f"stiefel: {mended} of {len(new)} parameters were not orthonormal (‖XᴴX − I‖ up to"
+                    f" {worst:g}, shape {worst_shape}) and were replaced by the nearest orthonormal matrices;"
+                    " initialize them with stiefel.init or stiefel.orthonormalize_ to choose the start"
+                    " yourself"
+                ),
+                stacklevel=4,
+            )
 
     def _write_rounding(self, parameter: Tensor) -> None:
         """Makes a half or bfloat16 parameter the rounding of its master."""
@@ -230,7 +255,8 @@ class ManifoldOptimizer(Optimizer):
         self._written[parameter] = parameter._version
 
     def _follow_changes(self, parameter: Tensor, master: Tensor, batched: bool) -> None:
-        """A parameter that someone else has written since becomes its own new master; a loaded master is trusted."""
+        """A parameter that someone else has written since becomes its own new master; a loaded master is
+        trusted."""
         if self._written.get(parameter, parameter._version) == parameter._version:
             return
         point = parameter.detach().float()
@@ -267,8 +293,10 @@ class ManifoldOptimizer(Optimizer):
             if gradient is None:
                 continue
             if gradient.layout != torch.strided:
-                raise RuntimeError(f"stiefel: a gradient of shape {tuple(parameter.shape)} is sparse, which this optimizer "
-                                   "does not support; make it dense")
+                raise RuntimeError(
+                    f"stiefel: a gradient of shape {tuple(parameter.shape)} is sparse, which this optimizer "
+                    "does not support; make it dense"
+                )
             state = self.state[parameter]
             if not self._is_on_manifold(group, parameter):
                 _batch_of(euclidean, parameter.device).add(parameter, gradient, state)
@@ -289,7 +317,9 @@ class ManifoldOptimizer(Optimizer):
             self._write_rounding(parameter)
         for device, batch in euclidean.items():
             captured = group["capturable"] and device.type == "cuda"
-            self._step_euclidean(group, batch, self._rate(index, device, torch.float32) if captured else group["lr"])
+            self._step_euclidean(
+                group, batch, self._rate(index, device, torch.float32) if captured else group["lr"]
+            )
 
     # Rates on the device.
 
@@ -304,8 +334,8 @@ class ManifoldOptimizer(Optimizer):
 
     @torch.no_grad()
     def refresh_rates(self) -> None:
-        """Writes the groups' rates to the devices where they have changed. A step does so itself; the replay of a
-        captured CUDA graph does not, so call it before a replay when a scheduler has changed a rate."""
+        """Writes the groups' rates to the devices where they have changed. A step does so itself; the replay
+        of a captured CUDA graph does not, so call it before a replay when a scheduler has changed a rate."""
         for (index, _, _), rate in self._rates.items():
             rate.set(self.param_groups[index]["lr"])
 
@@ -319,15 +349,21 @@ class ManifoldOptimizer(Optimizer):
                     continue
                 on_manifold = self._is_on_manifold(group, parameter)
                 if on_manifold and (index, parameter.device, torch.float64) not in self._rates:
-                    raise RuntimeError("stiefel: a step is captured into a CUDA graph before it was ever taken, so every "
-                                       "replay would make its buffers again; take one step before the capture")
+                    raise RuntimeError(
+                        "stiefel: a step is captured into a CUDA graph before it was ever taken, so every "
+                        "replay would make its buffers again; take one step before the capture"
+                    )
                 if not on_manifold and not group["capturable"]:
-                    raise RuntimeError("stiefel: a Euclidean group is captured into a CUDA graph with capturable=False, "
-                                       "which would freeze its rate; construct the optimizer with capturable=True")
+                    raise RuntimeError(
+                        "stiefel: a Euclidean group is captured into a CUDA graph with capturable=False, "
+                        "which would freeze its rate; construct the optimizer with capturable=True"
+                    )
             for (of, _, _), rate in self._rates.items():
                 if of == index and rate.value is not None and rate.value != group["lr"]:
-                    raise RuntimeError(f"stiefel: a rate has changed to {group['lr']} since the last step, and a capture "
-                                       "would freeze it; call refresh_rates() before the capture")
+                    raise RuntimeError(
+                        f"stiefel: a rate has changed to {group['lr']} since the last step, and a capture "
+                        "would freeze it; call refresh_rates() before the capture"
+                    )
 
     # Counters.
 
@@ -340,9 +376,9 @@ class ManifoldOptimizer(Optimizer):
         return self._skipped_before + sum(int(counters.skipped) for counters in self._counters.values())
 
     def skipped_steps(self) -> int:
-        """How often a matrix was left in place: its gradient was not finite, it was too far off the manifold, or the
-        retraction failed. Waits for the device. Raises RuntimeError, once for each time, where a step on a GPU found
-        matrices too far off the manifold."""
+        """How often a matrix was left in place: its gradient was not finite, it was too far off the manifold,
+        or the retraction failed. Waits for the device. Raises RuntimeError, once for each time, where a step
+        on a GPU found matrices too far off the manifold."""
         for device, counters in self._counters.items():
             self._report_off_manifold(device, counters)
         return self._total_skipped()
@@ -363,11 +399,15 @@ class ManifoldOptimizer(Optimizer):
         distance, shape = max(distances, default=(0.0, ()))
         were = "matrix was" if matrices == 1 else "matrices were"
         if distance <= _FARTHEST_START:
-            raise RuntimeError(f"stiefel: {matrices} {were} left in place at an earlier step, being too far off the manifold "
-                               "for a step to draw in")
-        raise RuntimeError(f"stiefel: {matrices} {were} left in place: a weight of shape {shape} is off the manifold by "
-                           f"‖XᴴX − I‖ = {distance:g}, too far for a step to draw it in ({_FARTHEST_START}). Was it loaded "
-                           "or scaled after the optimizer was made? Call stiefel.orthonormalize_ on it")
+            raise RuntimeError(
+                f"stiefel: {matrices} {were} left in place at an earlier step, being too far off the manifold"
+                " for a step to draw in"
+            )
+        raise RuntimeError(
+            f"stiefel: {matrices} {were} left in place: a weight of shape {shape} is off the manifold by "
+            f"‖XᴴX − I‖ = {distance:g}, too far for a step to draw it in ({_FARTHEST_START}). Was it loaded "
+            "or scaled after the optimizer was made? Call stiefel.orthonormalize_ on it"
+        )
 
     # States.
 
@@ -379,12 +419,14 @@ class ManifoldOptimizer(Optimizer):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Loads a state. Tensors keep the types in which they were saved: a float32 master of a bfloat16 parameter stays
-        float32."""
+        """Loads a state. Tensors keep the types in which they were saved: a float32 master of a bfloat16
+        parameter stays float32."""
         info = state_dict.get("stiefel", {"optimizer": type(self).__name__, "skipped_steps": 0})
         if info["optimizer"] != type(self).__name__:
-            raise ValueError(f"stiefel: the state is of {info['optimizer']}, not of {type(self).__name__}; load it with the "
-                             "optimizer that saved it")
+            raise ValueError(
+                f"stiefel: the state is of {info['optimizer']}, not of {type(self).__name__}; load it with"
+                " the optimizer that saved it"
+            )
         self._check_state(state_dict)
         super().load_state_dict(state_dict)
         for group in self.param_groups:
@@ -418,12 +460,14 @@ class ManifoldOptimizer(Optimizer):
                     stacked = group.get("batched", False) and self._is_on_manifold(group, parameter)
                     expected = parameter.shape[:-2] if stacked else torch.Size()
                 if value.shape != expected:
-                    raise ValueError(f"stiefel: the saved {key!r} of a parameter of shape {tuple(parameter.shape)} has the "
-                                     f"shape {tuple(value.shape)} instead of {tuple(expected)}")
+                    raise ValueError(
+                        f"stiefel: the saved {key!r} of a parameter of shape {tuple(parameter.shape)} has the"
+                        f" shape {tuple(value.shape)} instead of {tuple(expected)}"
+                    )
 
     def _adopt(self, key: str, value: Tensor, parameter: Tensor, group: Group) -> Tensor:
-        """A loaded tensor where a step expects it: numbers on the parameter's device (Euclidean step counts on the CPU,
-        as torch.optim has them), the others in the parameter's own layout."""
+        """A loaded tensor where a step expects it: numbers on the parameter's device (Euclidean step counts
+        on the CPU, as torch.optim has them), the others in the parameter's own layout."""
         if key in _PER_MATRIX:
             on_device = self._is_on_manifold(group, parameter) or group.get("capturable", False)
             return value.detach().clone().to(parameter.device if on_device else "cpu")
@@ -447,13 +491,19 @@ def _batch_of(batches: Dict[Any, Batch], key: Any) -> Batch:
 
 def _check_type(parameter: Tensor) -> None:
     if hasattr(parameter, "device_mesh"):
-        raise TypeError(f"stiefel: a parameter of shape {tuple(parameter.shape)} is a DTensor, whose shards cannot be stepped "
-                        "one by one; keep parameters on the manifold whole, on every rank")
+        raise TypeError(
+            f"stiefel: a parameter of shape {tuple(parameter.shape)} is a DTensor, whose shards cannot be"
+            " stepped one by one; keep parameters on the manifold whole, on every rank"
+        )
     if parameter.layout != torch.strided:
         raise TypeError(f"stiefel: a parameter on the manifold must be dense; got {parameter.layout}")
     if not (parameter.is_floating_point() or parameter.is_complex()):
-        raise TypeError("stiefel: a parameter on the manifold must be floating-point or complex; got "
-                        f"{parameter.dtype} {tuple(parameter.shape)}")
+        raise TypeError(
+            "stiefel: a parameter on the manifold must be floating-point or complex; got "
+            f"{parameter.dtype} {tuple(parameter.shape)}"
+        )
     if parameter.dim() < 2 or parameter.numel() == 0:
-        raise ValueError("stiefel: a parameter on the manifold needs two or more dimensions and elements; got the shape "
-                         f"{tuple(parameter.shape)}; put it in a group with manifold='euclidean'")
+        raise ValueError(
+            "stiefel: a parameter on the manifold needs two or more dimensions and elements; got the shape "
+            f"{tuple(parameter.shape)}; put it in a group with manifold='euclidean'"
+        )

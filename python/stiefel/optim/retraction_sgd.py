@@ -7,10 +7,11 @@ from .sgd_family import SGDFamily
 
 
 class RetractionSGD(SGDFamily):
-    r"""Gradient descent on the Stiefel manifold by a retraction, X ← R_X(−lξ), and torch.optim.SGD for Euclidean groups.
+    r"""Gradient descent on the Stiefel manifold by a retraction, X ← R_X(−lξ), and torch.optim.SGD for
+    Euclidean groups.
 
-    Without momentum ξ is the tangent part of the gradient. With momentum M ← βM + G is projected onto the tangent space
-    at X and kept, and ξ = M.
+    Without momentum ξ is the tangent part of the gradient. With momentum M ← βM + G is projected onto the
+    tangent space at X and kept, and ξ = M.
 
     ==================  =================================================================================
     ``retraction``      R_X(ξ)
@@ -34,14 +35,38 @@ class RetractionSGD(SGDFamily):
         manifold, batched, orthonormalize_on_start, capturable: as in :class:`CayleySGD`.
     """
 
-    def __init__(self, params: Params, lr: float, retraction: str = "polar", momentum: float = 0.0,
-                 dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *, rounds: int = 12,
-                 manifold: str = "stiefel", batched: bool = False, orthonormalize_on_start: bool = True,
-                 capturable: bool = False) -> None:
-        super().__init__(params, dict(
-            lr=lr, retraction=retraction, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-            nesterov=nesterov, rounds=rounds, manifold=manifold, batched=batched,
-            orthonormalize_on_start=orthonormalize_on_start, capturable=capturable))
+    def __init__(
+        self,
+        params: Params,
+        lr: float,
+        retraction: str = "polar",
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        *,
+        rounds: int = 12,
+        manifold: str = "stiefel",
+        batched: bool = False,
+        orthonormalize_on_start: bool = True,
+        capturable: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            dict(
+                lr=lr,
+                retraction=retraction,
+                momentum=momentum,
+                dampening=dampening,
+                weight_decay=weight_decay,
+                nesterov=nesterov,
+                rounds=rounds,
+                manifold=manifold,
+                batched=batched,
+                orthonormalize_on_start=orthonormalize_on_start,
+                capturable=capturable,
+            ),
+        )
 
     def _init_manifold_state(self, group: Group, state: State, point: Tensor) -> None:
         if group["momentum"] != 0:
@@ -50,5 +75,14 @@ class RetractionSGD(SGDFamily):
     def _step_manifold(self, group: Group, batch: Batch, rate: Tensor, counters: Counters) -> None:
         momenta = batch.all("momentum_buffer") if group["momentum"] != 0 else []
         torch.ops.stiefel.retraction_sgd_(
-            batch.points, momenta, batch.gradients, counters.skipped, rate, group["momentum"], group["retraction"],
-            group["rounds"], group["batched"], counters.off_manifold)
+            batch.points,
+            momenta,
+            batch.gradients,
+            counters.skipped,
+            rate,
+            group["momentum"],
+            group["retraction"],
+            group["rounds"],
+            group["batched"],
+            counters.off_manifold,
+        )

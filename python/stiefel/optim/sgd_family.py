@@ -22,8 +22,10 @@ class SGDFamily(ManifoldOptimizer):
         if not math.isfinite(group["dampening"]):
             raise ValueError(f"stiefel: dampening must be finite; got {group['dampening']}")
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
-            raise ValueError("stiefel: nesterov needs a momentum above 0 and no dampening; got momentum "
-                             f"{group['momentum']} and dampening {group['dampening']}")
+            raise ValueError(
+                "stiefel: nesterov needs a momentum above 0 and no dampening; got momentum "
+                f"{group['momentum']} and dampening {group['dampening']}"
+            )
 
     def _init_manifold_state(self, group: Group, state: State, point: Tensor) -> None:
         if "momentum_buffer" not in state:
@@ -34,12 +36,24 @@ class SGDFamily(ManifoldOptimizer):
         kind: Dict[str, Any] = {}
         if isinstance(lr, Tensor) and group["capturable"]:
             if not _HAS_FUSED_SGD:
-                raise RuntimeError("stiefel: SGD of a Euclidean group that can be captured into a CUDA graph needs torch "
-                                   f"2.3 or later; this is {torch.__version__}")
+                raise RuntimeError(
+                    "stiefel: SGD of a Euclidean group that can be captured into a CUDA graph needs torch "
+                    f"2.3 or later; this is {torch.__version__}"
+                )
             kind["fused"] = True
-        sgd(batch.points, batch.gradients, buffers, has_sparse_grad=False, lr=lr, momentum=group["momentum"],
-            dampening=group["dampening"], nesterov=group["nesterov"], weight_decay=group["weight_decay"], maximize=False,
-            **kind)
+        sgd(
+            batch.points,
+            batch.gradients,
+            buffers,
+            has_sparse_grad=False,
+            lr=lr,
+            momentum=group["momentum"],
+            dampening=group["dampening"],
+            nesterov=group["nesterov"],
+            weight_decay=group["weight_decay"],
+            maximize=False,
+            **kind,
+        )
         if group["momentum"] != 0:
             for state, buffer in zip(batch.states, buffers):
                 state["momentum_buffer"] = buffer
