@@ -46,6 +46,13 @@ void meta_adam(at::TensorList points, at::TensorList momenta, at::TensorList sec
               steps.size(), " step counts");
 }
 
+void meta_muon(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
+               const at::Tensor& rate, double, bool, int64_t, bool, c10::string_view, int64_t, bool,
+               c10::string_view, bool batched, const c10::optional<at::Tensor>& off_manifold) {
+  detail::check_momenta(points, momenta);
+  check_meta_step(points, momenta, gradients, rate, skipped, off_manifold, batched);
+}
+
 void meta_retraction_sgd(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                          at::Tensor skipped, const at::Tensor& rate, double momentum, c10::string_view,
                          int64_t, bool batched, const c10::optional<at::Tensor>& off_manifold) {
@@ -72,6 +79,10 @@ at::Tensor meta_project_tangent(const at::Tensor& weight, const at::Tensor& vect
 at::Tensor meta_cayley_retraction(const at::Tensor& point, const at::Tensor& direction, double, double,
                                   int64_t, bool, c10::string_view, bool, bool batched) {
   return meta_like(point, direction, point, batched);
+}
+
+at::Tensor meta_polar_direction(const at::Tensor& weight, int64_t, bool, bool batched) {
+  return meta_like(weight, weight, weight, batched);
 }
 
 at::Tensor meta_in_place(at::Tensor weight, bool batched) {
@@ -121,7 +132,9 @@ std::tuple<at::Tensor, at::Tensor> meta_start(const at::Tensor& weight, c10::str
 TORCH_LIBRARY_IMPL(stiefel, Meta, library) {
   library.impl("cayley_sgd_", meta_sgd);
   library.impl("cayley_adam_", meta_adam);
+  library.impl("cayley_muon_", meta_muon);
   library.impl("retraction_sgd_", meta_retraction_sgd);
+  library.impl("polar_direction", meta_polar_direction);
   library.impl("defect", meta_defect);
   library.impl("orthonormalize_", meta_in_place);
   library.impl("project_tangent", meta_project_tangent);
@@ -139,8 +152,9 @@ TORCH_LIBRARY_IMPL(stiefel, Meta, library) {
 // LibTorch 1.13 has no way past autograd for tensors on the meta device; later ones have.
 TORCH_LIBRARY_IMPL(stiefel, AutogradMeta, library) {
   for (const auto* name :
-       {"cayley_sgd_", "cayley_adam_", "retraction_sgd_", "defect", "orthonormalize_", "project_tangent",
-        "cayley_retraction", "haar_", "identity_", "hadamard_", "block_rotation_", "parametrized_start"}) {
+       {"cayley_sgd_", "cayley_adam_", "cayley_muon_", "polar_direction", "retraction_sgd_", "defect",
+        "orthonormalize_", "project_tangent", "cayley_retraction", "haar_", "identity_", "hadamard_",
+        "block_rotation_", "parametrized_start"}) {
     library.impl(name, torch::CppFunction::makeFallthrough());
   }
 }
