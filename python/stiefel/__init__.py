@@ -20,11 +20,12 @@ __version__: str = _build["version"]
 
 from . import compat, init, nn, penalties  # noqa: E402
 from .manifold import cayley_retraction, defect, orthonormalize_, project_tangent  # noqa: E402
-from .optim import CayleyAdam, CayleySGD, ManifoldOptimizer, RetractionSGD  # noqa: E402
+from .optim import CayleyAdam, CayleyMuon, CayleySGD, ManifoldOptimizer, RetractionSGD  # noqa: E402
 from .parameters import ParameterInfo, ParameterSplit, split_parameters  # noqa: E402
 
 __all__ = [
     "CayleyAdam",
+    "CayleyMuon",
     "CayleySGD",
     "ManifoldOptimizer",
     "ParameterInfo",

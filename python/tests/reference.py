@@ -79,6 +79,24 @@ class Adam:
         self.x = cayley(self.x, w, -alpha)
 
 
+class Muon:
+    """Cayley Muon of one matrix with the exact root, rows p×n."""
+
+    def __init__(self, x, momentum, nesterov=False):
+        self.x, self.m, self.momentum, self.nesterov = x.mH, torch.zeros_like(x).mH, momentum, nesterov
+
+    def tangent(self, z):
+        s = self.x.mH @ z
+        return z - self.x @ (0.5 * (s + s.mH))
+
+    def step(self, g, rate):
+        self.m = self.tangent(self.momentum * self.m + g.mH)
+        direction = self.tangent(g.mH + self.momentum * self.m) if self.nesterov else self.m
+        u, s, vh = torch.linalg.svd(direction, full_matrices=False)
+        d = self.tangent((u * (s > 1e-7 * s[0])) @ vh)
+        self.x = cayley(self.x, generator(self.x, d), -rate)
+
+
 class Retraction:
     """SGD by a retraction of one matrix, rows p×n."""
 

@@ -13,7 +13,7 @@ def point(*shape, dtype=torch.float64, batched=False, seed=0):
 
 def give_gradient(parameters, seed, scale=0.3):
     """Random gradients that depend on the seed alone."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(1000 + seed)  # not the numbers of a start
     for parameter in parameters:
         wide = {torch.complex64: torch.complex128, torch.complex128: torch.complex128}.get(
             parameter.dtype, torch.float64
@@ -27,6 +27,7 @@ def optimizers():
     return {
         "CayleySGD": lambda groups, **o: stiefel.CayleySGD(groups, **{"lr": 0.1, "momentum": 0.9, **o}),
         "CayleyAdam": lambda groups, **o: stiefel.CayleyAdam(groups, **{"lr": 0.1, **o}),
+        "CayleyMuon": lambda groups, **o: stiefel.CayleyMuon(groups, **{"lr": 0.1, **o}),
         "RetractionSGD": lambda groups, **o: stiefel.RetractionSGD(
             groups, **{"lr": 0.1, "momentum": 0.9, **o}
         ),

@@ -38,7 +38,7 @@ def train(rank, port, folder):
     for weight in split.manifold:
         stiefel.init.haar_(weight)
     parallel = torch.nn.parallel.DistributedDataParallel(net)
-    optimizers = [stiefel.CayleySGD, stiefel.CayleyAdam, stiefel.RetractionSGD]
+    optimizers = [stiefel.CayleySGD, stiefel.CayleyAdam, stiefel.CayleyMuon, stiefel.RetractionSGD]
     for make in optimizers:
         optimizer = make(
             [{"params": split.manifold}, {"params": split.euclidean, "manifold": "euclidean"}], lr=0.05

@@ -35,6 +35,10 @@ def test_options_of_the_others():
         stiefel.RetractionSGD([point(4, 6)], 0.1, "svd")
     with pytest.raises(ValueError, match="1 round or more; got 0"):
         stiefel.RetractionSGD([point(4, 6)], 0.1, "polar-ns", rounds=0)
+    with pytest.raises(ValueError, match="rounds"):
+        stiefel.CayleyMuon([point(4, 6)], rounds=9)
+    with pytest.raises(ValueError, match="dampening is 0.5 on a group of orthonormal matrices"):
+        stiefel.CayleyMuon([point(4, 6)], dampening=0.5)
     with pytest.raises(ValueError, match="needs lr"):
         stiefel.compat.SGDG([point(4, 6)])
     with pytest.raises(TypeError):

@@ -30,6 +30,7 @@ def test_steps_on_the_meta_device_check_and_return():
     skipped, rate = scalars("meta")
     assert ops.cayley_sgd_([x], [m], [g], skipped, rate, 0.9) is None
     assert ops.cayley_adam_([x], [m], [v], [k], [g], skipped, rate) is None
+    assert ops.cayley_muon_([x], [m], [g], skipped, rate) is None
     assert ops.retraction_sgd_([x], [], [g], skipped, rate) is None
     with pytest.raises(RuntimeError, match="1 points came with 0 momenta"):
         ops.cayley_sgd_([x], [], [g], skipped, rate, 0.9)
@@ -43,6 +44,7 @@ def test_steps_on_the_meta_device_check_and_return():
         lambda w: ops.defect(w, True),
         lambda w: ops.defect(w),
         lambda w: ops.project_tangent(w, w),
+        lambda w: ops.polar_direction(w),
         lambda w: ops.cayley_retraction(w, w),
         lambda w: ops.orthonormalize_(w),
         lambda w: ops.haar_(w, True),

@@ -58,6 +58,18 @@ def test_cayley_adam(shape, batched, dtype):
     compare(optimizer, weight, batched, reference.Adam, 0.1)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize(
+    "shape,batched",
+    [((12, 40), False), ((40, 12), False), ((6, 3, 3, 3), False), ((2, 3, 12, 5), True), ((4, 5, 12), True)],
+)
+def test_cayley_muon(shape, batched, nesterov, dtype):
+    weight = point(*shape, dtype=dtype, batched=batched)
+    optimizer = stiefel.CayleyMuon([weight], 0.05, nesterov=nesterov, exact_root=True, batched=batched)
+    compare(optimizer, weight, batched, lambda x: reference.Muon(x, 0.9, nesterov), 0.05)
+
+
 RETRACTIONS = {
     "polar": reference.by_polar,
     "polar-ns": reference.by_polar,

@@ -171,6 +171,7 @@ def test_one_cycle_and_cosine_schedules_run():
 @pytest.mark.parametrize(
     "name,peer,options",
     [
+        ("CayleyMuon", torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
         ("CayleySGD", torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
         ("CayleySGD", torch.optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
         ("RetractionSGD", torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1}),
