@@ -16,7 +16,8 @@ namespace stiefel::detail {
 namespace {
 
 /// D ← τΩ + (τ/2)ΩD, s times from τΩ.
-at::Tensor iterate(const at::Tensor& omega, const at::Tensor& omega2, const at::Tensor& tau, int64_t rounds) {
+at::Tensor iterate_square(const at::Tensor& omega, const at::Tensor& omega2, const at::Tensor& tau,
+                          int64_t rounds) {
   const auto whole = omega * tau;
   if (rounds == 0) return whole;
   auto d = at::addcmul(whole, omega2, tau * tau, 0.5);  // the first round: its product is Ω²
@@ -71,7 +72,7 @@ void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptio
     d = solve(omega, step);
   } else {
     const auto omega2 = gram(omega).neg_();  // Ω² = −ΩΩᴴ
-    d = iterate(omega, omega2, step, options.iterations);
+    d = iterate_square(omega, omega2, step, options.iterations);
     const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius && polar == nullptr;
     const int64_t pairs = policy.series_pairs(
         policy.may_look() ? defect_bound(omega2, tau, length, options.iterations) : at::Tensor(),

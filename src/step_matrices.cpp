@@ -119,9 +119,7 @@ bool overlaps_itself(const at::Tensor& t) {
 
 }  // namespace
 
-StepMatrices::StepMatrices(at::TensorList weights, at::TensorList home_momenta, at::TensorList home_gradients,
-                           bool batched)
-    : weights_(weights), home_momenta_(home_momenta) {
+void check_step_tensors(at::TensorList weights, at::TensorList momenta, at::TensorList gradients) {
   for (const auto& weight : weights) {
     TORCH_CHECK(weight.defined() && weight.layout() == at::kStrided,
                 "stiefel: a point must be a dense tensor");
@@ -133,8 +131,14 @@ StepMatrices::StepMatrices(at::TensorList weights, at::TensorList home_momenta, 
                 weights[0].scalar_type(), " on ", weights[0].device(), " and ", weight.scalar_type(), " on ",
                 weight.device());
   }
-  if (!home_momenta.empty()) check_list(home_momenta, "momenta", weights);
-  check_list(home_gradients, "gradients", weights);
+  if (!momenta.empty()) check_list(momenta, "momenta", weights);
+  check_list(gradients, "gradients", weights);
+}
+
+StepMatrices::StepMatrices(at::TensorList weights, at::TensorList home_momenta, at::TensorList home_gradients,
+                           bool batched)
+    : weights_(weights), home_momenta_(home_momenta) {
+  check_step_tensors(weights, home_momenta, home_gradients);
   std::vector<at::Tensor> written(weights.begin(), weights.end());
   written.insert(written.end(), home_momenta.begin(), home_momenta.end());
   check_no_overlap(written);

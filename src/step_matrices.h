@@ -37,6 +37,10 @@ class StepMatrices {
   std::vector<std::optional<MatrixView>> views_;  // none where a weight is (B, p, n) already
 };
 
+/// Throws where the lists of a step do not match, or a tensor has the wrong type, shape or device. Reads no
+/// memory, so tensors on the meta device may be checked. A method without momentum gives no momenta.
+void check_step_tensors(at::TensorList weights, at::TensorList momenta, at::TensorList gradients);
+
 /// Throws unless every point comes with a momentum.
 void check_momenta(at::TensorList points, at::TensorList momenta);
 

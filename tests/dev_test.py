@@ -107,6 +107,20 @@ class Dev(unittest.TestCase):
             self.assertIn(f"got '{epochs}'", self.dev("demo", epochs, status=1).stderr)
         self.assertEqual(self.called(), [])
 
+    def test_python_installs_the_package_and_tests_it(self):
+        python = self.root + "/python"
+        made = self.folder + "/build/python/bin"
+        log = 'printf \'%s\\n\' "${0##*/} $*" >> "$LOG"\n'
+        self.program(python, f'#!/bin/bash\n{log}mkdir -p "{made}"\nln -s "{self.root}/inside" "{made}/python"\n')
+        self.program(self.root + "/inside", f"#!/bin/bash\n{log}")
+        os.symlink(shutil.which("ln"), self.root + "/bin/ln")
+        for _ in range(2):  # the environment is made once
+            self.dev("python", "-k", "resume", PYTHON=python)
+        made_by, *calls = self.called()
+        self.assertEqual(made_by, "python -m venv --system-site-packages build/python")
+        install = "python -m pip install --quiet --no-build-isolation --no-deps --no-index --force-reinstall ."
+        self.assertEqual(calls, [install, "python -B -m pytest -q -p no:cacheprovider python/tests -k resume"] * 2)
+
     def test_ctrl_c_stops_the_demo_and_says_how_to_go_on(self):
         open(self.wait, "w").close()
         # As in a terminal: the signal goes to the script and to the command.
