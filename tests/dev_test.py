@@ -97,10 +97,10 @@ class Dev(unittest.TestCase):
             calls = [line.split()[-1] for line in self.called() if line.startswith("apt-get install")]
             self.assertEqual(calls, installed, words)
 
-    def test_the_demo_trains_three_times_and_reports(self):
+    def test_the_demo_trains_four_times_and_reports(self):
         self.dev("demo", "1")
         calls = [line.split()[0] for line in self.called()]
-        self.assertEqual(calls, ["cmake", "train", "train", "train", "report"])
+        self.assertEqual(calls, ["cmake", "train", "train", "train", "train", "report"])
 
     def test_a_bad_number_of_epochs_is_refused_before_the_build(self):
         for epochs in ("0", "-1", "1.5", "x"):
