@@ -1,6 +1,9 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <memory>
+#include <nlohmann/json.hpp>
+
 #include "bench/threads.h"
 #include "bench/wait_policy.h"
 #include "command.h"
@@ -10,20 +13,24 @@ namespace stiefel::app {
 
 void add_info(CLI::App& app) {
   auto* command = app.add_subcommand("info", "versions, devices, BLAS, threads and how they wait");
-  command->callback([] {
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "as one JSON object, for other programs");
+  command->callback([json] {
     bench::set_threads(0);
-    const auto line = [](const std::string& name, const nlohmann::json& value) {
+    nlohmann::ordered_json facts = {{"commit", record::commit()}};
+    facts.update(record::version_facts());
+    facts.update(record::hardware_facts());
+    facts["threads"] = at::get_num_threads();
+    facts["waiting"] = bench::wait_policy();
+    if (*json) {
+      fmt::print("{}\n", facts.dump(2));
+      return;
+    }
+    if (facts["waiting"] == "") facts["waiting"] = "as the OpenMP library's default";
+    for (const auto& [name, value] : facts.items()) {
       const auto text = value.is_string() ? value.get<std::string>() : value.dump();
       fmt::print("{:12} {}\n", name, text.empty() ? "none" : text);
-    };
-    line("commit", record::commit());
-    const auto versions = record::version_facts();
-    const auto hardware = record::hardware_facts();
-    for (const auto& [name, value] : versions.items()) line(name, value);
-    for (const auto& [name, value] : hardware.items()) line(name, value);
-    line("threads", at::get_num_threads());
-    const auto policy = bench::wait_policy();
-    line("waiting", policy.empty() ? "as the OpenMP library's default" : policy);
+    }
   });
 }
 

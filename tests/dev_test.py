@@ -37,7 +37,7 @@ class Dev(unittest.TestCase):
         self.program(self.folder + "/build/release/bin/stiefel", STIEFEL)
         # The tools of a bare system, and nothing else.
         os.makedirs(self.root + "/bin")
-        for name in ("bash", "cat", "date", "dirname", "env", "id", "mkdir", "sleep", "touch"):
+        for name in ("bash", "cat", "date", "dirname", "env", "id", "mkdir", "rm", "sleep", "touch"):
             os.symlink(shutil.which(name), f"{self.root}/bin/{name}")
         for name in ("cmake", "apt-get", "sudo"):
             words = 'exec "$@"' if name == "sudo" else f"printf '{name} %s\\n' \"$*\" >> \"$LOG\""
@@ -120,6 +120,24 @@ class Dev(unittest.TestCase):
         self.assertEqual(made_by, "python -m venv --system-site-packages build/python")
         install = "python -m pip install --quiet --no-build-isolation --no-deps --no-index --force-reinstall ."
         self.assertEqual(calls, [install, "python -B -m pytest -q -p no:cacheprovider python/tests -k resume"] * 2)
+
+    def test_package_makes_the_packages_anew_and_checks_them_when_told(self):
+        check = self.folder + "/tests/packages/check.sh"
+        os.makedirs(os.path.dirname(check))
+        self.program(check, '#!/bin/bash\nprintf "check %s\\n" "$*" >> "$LOG"\n')
+        old = self.folder + "/build/package/packages"
+        os.makedirs(old)
+        build = ["cmake --preset package -DCMAKE_CXX_COMPILER_LAUNCHER=ccache", "cmake --build --preset package --target package"]
+        self.dev("package", MISSING="lintian")  # which is for the check alone
+        self.assertEqual(self.called(), build)
+        self.assertFalse(os.path.exists(old))
+        os.remove(self.log)
+        self.dev("package", "--check", MISSING="lintian")
+        self.assertIn("lintian", self.called()[1])
+        self.assertEqual(self.called()[2:], build + ["check build/package/packages"])
+        os.remove(self.log)
+        self.assertIn("got '--chek'", self.dev("package", "--chek", status=1).stderr)
+        self.assertEqual(self.called(), [])
 
     def test_ctrl_c_stops_the_demo_and_says_how_to_go_on(self):
         open(self.wait, "w").close()

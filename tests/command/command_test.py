@@ -319,6 +319,13 @@ class Command(CommandTest):
         self.assertLess(worst, 1e-5)
         self.assertIn("norm1.running_mean", tensors)
 
+    def test_info_as_json_has_the_facts_of_the_text(self):
+        facts = json.loads(self.run_command("info", "--json").stdout)
+        lines = self.run_command("info").stdout.splitlines()
+        self.assertEqual(list(facts), [line.split()[0] for line in lines])
+        self.assertIn(f"stiefel {facts['stiefel']} ({facts['commit']})", self.run_command("--version").stdout)
+        self.assertIsInstance(facts["threads"], int)
+
     def test_help_version_and_info(self):
         for words in (["--help"], ["train", "--help"], ["data", "--help"], ["--version"], ["info"]):
             self.assertTrue(self.run_command(*words).stdout.strip())
