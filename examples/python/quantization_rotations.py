@@ -1,7 +1,7 @@
 """Learns rotations that make a small transformer easier to quantize to 4 bits, as SpinQuant does
 (Liu et al. 2024, https://arxiv.org/abs/2405.16406).
 
-    python3 examples/python/quantization_rotations.py [--bits 3] [--steps 100] [--seed 0] [--quick]
+    python3 examples/python/quantization_rotations.py [--bits 4 3] [--online] [--seed 0] [--quick]
 
 A matrix is rounded with one step per row, and a vector of activations with one step in all. Where a few
 entries are much larger than the others they set that step, and the others lose their digits. A rotation
@@ -23,8 +23,9 @@ Both are merged into the weights, so that the rotated network costs nothing extr
    minimizes the cross-entropy of the rounded network on the training text;
 4. prints the cross-entropy on the validation text, in nats per byte.
 
-Embedding, attention scores and the last matrix stay in float. The input of the MLP's second matrix is
-rounded without a rotation: the nonlinearity before it leaves no place for one that could be merged.
+Embedding, attention scores and the last matrix stay in float. The input of the MLP's second matrix comes
+from a nonlinearity, so no rotation of it can be merged into the weights before. It is rounded as it is, or,
+with --online, after a product with a fixed Hadamard matrix R4 that the network computes as it runs.
 """
 import argparse
 import math
@@ -46,16 +47,23 @@ def parse_options():
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--bits", type=int, default=4, help="of weights and activations")
+    parser.add_argument(
+        "--bits", type=int, nargs="+", default=[4], help="of weights and activations; a table for each"
+    )
     parser.add_argument("--steps", type=int, default=100, help="of learning rotations")
-    parser.add_argument("--train-steps", type=int, default=600, help="of training the network")
-    parser.add_argument("--lr", type=float, default=1.5, help="of SGDG and CayleySGD")
-    parser.add_argument("--lr-muon", type=float, default=0.02, help="of CayleyMuon, an angle in radians")
+    parser.add_argument("--train-steps", type=int, default=400, help="of training the network")
+    parser.add_argument("--lr", type=float, default=0.5, help="of SGDG and CayleySGD")
+    parser.add_argument("--lr-muon", type=float, default=0.005, help="of CayleyMuon, an angle in radians")
     parser.add_argument("--momentum", type=float, default=0.9, help="of the three optimizers")
     parser.add_argument("--draws", type=int, default=5, help="of random rotations, whose mean is shown")
     parser.add_argument("--seed", type=int, default=0, help="of all randomness")
-    parser.add_argument("--text", default="/usr/share/common-licenses", help="a text file, or a folder of them")
+    parser.add_argument(
+        "--text", default="/usr/share/common-licenses", help="a text file, or a folder of them"
+    )
     parser.add_argument("--threads", type=int, default=2, help="of the CPU")
+    parser.add_argument(
+        "--online", action="store_true", help="rotate the input of the MLP's second matrix too"
+    )
     parser.add_argument("--quick", action="store_true", help="a few steps only, to see that it runs")
     options = parser.parse_args()
     options.batch, options.context, options.windows = 16, 128, 64
@@ -70,19 +78,20 @@ class Text:
 
     def __init__(self, path, options):
         path = Path(path)
-        files = sorted(f for f in path.iterdir() if f.is_file() and not f.is_symlink()) if path.is_dir() else [path]
+        files = (
+            sorted(f for f in path.iterdir() if f.is_file() and not f.is_symlink())
+            if path.is_dir()
+            else [path]
+        )
         data = torch.tensor(list(b"".join(f.read_bytes() for f in files)))
         split = int(0.82 * len(data))
         self.train, self.held_out, self.options = data[:split], data[split:], options
 
-    def batch(self, purpose, step):
+    def batch(self, size, purpose, step):
         """Windows of the training text, as a function of the seed, the purpose and the step."""
-        seed = hash((self.options.seed, purpose, step))
-        starts = torch.randint(
-            len(self.train) - self.options.context,
-            (self.options.batch, 1),
-            generator=torch.Generator().manual_seed(seed),
-        )
+        seed = (2 * self.options.seed + purpose) * 10**6 + step
+        generator = torch.Generator().manual_seed(seed)
+        starts = torch.randint(len(self.train) - self.options.context, (size, 1), generator=generator)
         return self.train[starts + torch.arange(self.options.context + 1)]
 
     def validation(self):
@@ -114,7 +123,11 @@ def make_weights(seed):
 
 
 def all_matrices(weights):
-    return [weights["embedding"], *(w for layer in weights["layers"] for w in layer.values()), weights["head"]]
+    return [
+        weights["embedding"],
+        *(w for layer in weights["layers"] for w in layer.values()),
+        weights["head"],
+    ]
 
 
 def rms_norm(x):
@@ -146,7 +159,8 @@ def forward(weights, tokens, rounded=lambda x: x):
         scores = (q @ k.transpose(-1, -2) / math.sqrt(HEAD_SIZE)).masked_fill(future, -math.inf)
         mixed = scores.softmax(-1) @ split(linear(y, layer["value"]))
         x = x + linear(mixed.transpose(1, 2).flatten(-2), layer["output"])
-        x = x + linear(gelu(linear(rms_norm(x), layer["up"])), layer["down"])
+        y = gelu(linear(rms_norm(x), layer["up"]))
+        x = x + linear(y @ layer["online"] if "online" in layer else y, layer["down"])
     return rms_norm(x) @ weights["head"].T
 
 
@@ -168,14 +182,14 @@ def make_rounding(bits):
     return rounded
 
 
-def rotate(weights, r1, r2):
-    """The weights with R1 and R2 merged. The stream x becomes xR1 and a head's values v become vR2, so
+def rotate(weights, r1, r2, r4=None):
+    """The weights with R1, R2 and, where there is one, R4 merged. The stream x becomes xR1 and a head's values v become vR2, so
     matrices that read the stream become WR1, and those that write it R1ᵀW."""
 
     def rotated(layer, r):
         value = layer["value"].unflatten(0, (HEADS, HEAD_SIZE))  # (head, head size, hidden)
         output = layer["output"].unflatten(1, (HEADS, HEAD_SIZE))  # (hidden, head, head size)
-        return {
+        result = {
             "query": layer["query"] @ r1,
             "key": layer["key"] @ r1,
             "value": (r.T @ value).flatten(0, 1) @ r1,  # R2ᵀ Wv R1, head by head
@@ -183,6 +197,9 @@ def rotate(weights, r1, r2):
             "up": layer["up"] @ r1,
             "down": r1.T @ layer["down"],
         }
+        if r4 is not None:  # (yR4)(WR4)ᵀ = yWᵀ
+            result.update(down=result["down"] @ r4, online=r4)
+        return result
 
     return {
         "embedding": weights["embedding"] @ r1,
@@ -191,8 +208,8 @@ def rotate(weights, r1, r2):
     }
 
 
-def random_rotations(kind, seed):
-    """R1, and R2 of every layer: Haar, or Hadamard with a random sign for each row."""
+def random_rotations(kind, seed, online=False):
+    """R1, and R2 of every layer: Haar, or Hadamard with a random sign for each row. R4 is Hadamard, or None."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(size):
@@ -201,7 +218,8 @@ def random_rotations(kind, seed):
         signs = torch.randint(2, (size, 1), generator=generator) * 2 - 1
         return signs * stiefel.init.hadamard_(torch.empty(size, size))
 
-    return draw(HIDDEN), [draw(HEAD_SIZE) for _ in range(LAYERS)]
+    r4 = stiefel.init.hadamard_(torch.empty(4 * HIDDEN, 4 * HIDDEN)) if online else None
+    return draw(HIDDEN), [draw(HEAD_SIZE) for _ in range(LAYERS)], r4
 
 
 def train(text, options):
@@ -214,7 +232,7 @@ def train(text, options):
     )
     for step in range(total):
         optimizer.zero_grad()
-        loss = loss_of(weights, text.batch(0, step))
+        loss = loss_of(weights, text.batch(options.batch, 0, step))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(all_matrices(weights), 1.0)
         optimizer.step()
@@ -227,40 +245,24 @@ def train(text, options):
 
 
 def learn(weights, start, make_optimizer, text, rounded, options):
-    """Rotations that lower the loss of the rounded network, the milliseconds of an optimizer step, and the
-    mean loss over the last ten steps."""
-    r1, r2 = start[0].clone().requires_grad_(), [r.clone().requires_grad_() for r in start[1]]
+    """R1 and R2 that lower the loss of the rounded network, and the milliseconds of an optimizer step."""
+    r1, r2, r4 = start[0].clone().requires_grad_(), [r.clone().requires_grad_() for r in start[1]], start[2]
     optimizer = make_optimizer([r1, *r2])
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / options.steps)
-    times, losses = [], []
+    times = []
     for step in range(options.steps):
         optimizer.zero_grad()
-        loss = loss_of(rotate(weights, r1, r2), text.batch(1, step), rounded)
-        loss.backward()
+        windows = text.batch(options.batch // 2, 1, step)
+        loss_of(rotate(weights, r1, r2, r4), windows, rounded).backward()
         begin = time.perf_counter()
         optimizer.step()
         times.append(1e3 * (time.perf_counter() - begin))
         schedule.step()
-        losses.append(loss.item())
-    return (r1.detach(), [r.detach() for r in r2]), statistics.median(times), statistics.mean(losses[-10:])
+    return (r1.detach(), [r.detach() for r in r2], r4), statistics.median(times)
 
 
-def main():
-    options = parse_options()
-    torch.set_num_threads(options.threads)
-    text = Text(options.text, options)
-    windows = text.validation()
-    rounded = make_rounding(options.bits)
-    weights = train(text, options)
-
-    def evaluate(rotations=None, rounding=rounded):
-        with torch.no_grad():
-            return loss_of(rotate(weights, *rotations) if rotations else weights, windows, rounding).item()
-
-    draws = {
-        kind: [random_rotations(kind, 1000 * options.seed + i) for i in range(options.draws)]
-        for kind in ("Hadamard", "Haar")
-    }
+def check_function(weights, windows, draws):
+    """Rotations leave the output of the float network as it is, to rounding."""
     expected = forward(weights, windows[:, :-1])
     for kind, rotations in draws.items():
         change = (forward(rotate(weights, *rotations[0]), windows[:, :-1]) - expected).abs().max()
@@ -268,24 +270,47 @@ def main():
         print(f"float, {kind} rotations: largest change of a logit {change:.1e} of the largest logit")
         assert change < 1e-4, "rotations must not change the function"
 
-    def row(name, loss, note="", step="", defect=""):
-        print(f"{name:<24}{loss:>14}{note:>20}{step:>12}{defect:>14}", flush=True)
 
-    row(f"{options.bits} bits", "cross-entropy", "", "ms per step", "‖RᵀR − I‖")
+def print_table(weights, text, draws, bits, options):
+    windows, rounded = text.validation(), make_rounding(bits)
+
+    def evaluate(rotations=None, rounding=rounded):
+        with torch.no_grad():
+            return loss_of(rotate(weights, *rotations) if rotations else weights, windows, rounding).item()
+
+    def row(name, loss, span="", step="", defect=""):
+        print(f"{name:<24}{loss:>14}{span:>20}{step:>12}{defect:>14}".rstrip(), flush=True)
+
+    row(f"{bits} bits", "cross-entropy", "of the draws", "ms per step", "‖RᵀR − I‖")
     row("float, no rotations", f"{evaluate(rounding=lambda x: x):.4f}")
     row("no rotations", f"{evaluate():.4f}")
     for kind, rotations in draws.items():
         losses = [evaluate(r) for r in rotations]
         row(f"random {kind}", f"{statistics.mean(losses):.4f}", f"{min(losses):.4f} … {max(losses):.4f}")
+    row("the start of learning", f"{evaluate(draws['Hadamard'][0]):.4f}")
     optimizers = {
         "compat.SGDG": lambda p: SGDG(p, lr=options.lr, momentum=options.momentum, stiefel=True),
         "CayleySGD": lambda p: stiefel.CayleySGD(p, lr=options.lr, momentum=options.momentum),
         "CayleyMuon": lambda p: stiefel.CayleyMuon(p, lr=options.lr_muon, momentum=options.momentum),
     }
     for name, make_optimizer in optimizers.items():
-        rotations, step, loss = learn(weights, draws["Hadamard"][0], make_optimizer, text, rounded, options)
+        rotations, step = learn(weights, draws["Hadamard"][0], make_optimizer, text, rounded, options)
         defect = max(stiefel.defect(r).item() for r in (rotations[0], *rotations[1]))
         row(f"learned, {name}", f"{evaluate(rotations):.4f}", "", f"{step:.2f}", f"{defect:.0e}")
+
+
+def main():
+    options = parse_options()
+    torch.set_num_threads(options.threads)
+    text = Text(options.text, options)
+    weights = train(text, options)
+    draws = {
+        kind: [random_rotations(kind, 1000 * options.seed + i, options.online) for i in range(options.draws)]
+        for kind in ("Hadamard", "Haar")
+    }
+    check_function(weights, text.validation(), draws)
+    for bits in options.bits:
+        print_table(weights, text, draws, bits, options)
 
 
 if __name__ == "__main__":
