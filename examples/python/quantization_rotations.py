@@ -78,11 +78,8 @@ class Text:
 
     def __init__(self, path, options):
         path = Path(path)
-        files = (
-            sorted(f for f in path.iterdir() if f.is_file() and not f.is_symlink())
-            if path.is_dir()
-            else [path]
-        )
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        files = [f for f in files if f.is_file() and not f.is_symlink()]  # the links are to other licenses
         data = torch.tensor(list(b"".join(f.read_bytes() for f in files)))
         split = int(0.82 * len(data))
         self.train, self.held_out, self.options = data[:split], data[split:], options
@@ -123,11 +120,8 @@ def make_weights(seed):
 
 
 def all_matrices(weights):
-    return [
-        weights["embedding"],
-        *(w for layer in weights["layers"] for w in layer.values()),
-        weights["head"],
-    ]
+    of_layers = [w for layer in weights["layers"] for w in layer.values()]
+    return [weights["embedding"], *of_layers, weights["head"]]
 
 
 def rms_norm(x):
@@ -143,7 +137,7 @@ def rotary(x):
 
 
 def forward(weights, tokens, rounded=lambda x: x):
-    """Logits for the next byte; ``rounded`` is applied to the inputs and the rows of every layer's matrices."""
+    """Logits for the next byte; ``rounded`` is applied to the matrices of every layer and to their inputs."""
 
     def linear(x, w):
         return rounded(x) @ rounded(w).T
@@ -183,7 +177,7 @@ def make_rounding(bits):
 
 
 def rotate(weights, r1, r2, r4=None):
-    """The weights with R1, R2 and, where there is one, R4 merged. The stream x becomes xR1 and a head's values v become vR2, so
+    """The weights with the rotations merged. The stream x becomes xR1 and a head's values v become vR2, so
     matrices that read the stream become WR1, and those that write it R1ᵀW."""
 
     def rotated(layer, r):
@@ -209,7 +203,8 @@ def rotate(weights, r1, r2, r4=None):
 
 
 def random_rotations(kind, seed, online=False):
-    """R1, and R2 of every layer: Haar, or Hadamard with a random sign for each row. R4 is Hadamard, or None."""
+    """R1, R2 of every layer, and R4 or None. Haar, or Hadamard with a random sign for each row; R4 is
+    Hadamard."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(size):
@@ -281,7 +276,7 @@ def print_table(weights, text, draws, bits, options):
     def row(name, loss, span="", step="", defect=""):
         print(f"{name:<24}{loss:>14}{span:>20}{step:>12}{defect:>14}".rstrip(), flush=True)
 
-    row(f"{bits} bits", "cross-entropy", "of the draws", "ms per step", "‖RᵀR − I‖")
+    row(f"{bits} bits", "cross-entropy", "range of draws", "ms per step", "‖RᵀR − I‖")
     row("float, no rotations", f"{evaluate(rounding=lambda x: x):.4f}")
     row("no rotations", f"{evaluate():.4f}")
     for kind, rotations in draws.items():

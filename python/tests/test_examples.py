@@ -27,7 +27,7 @@ def test_quantization_rotations(tmp_path):
     for kind in ("Hadamard", "Haar"):  # rotations leave the function of the float network unchanged
         change = re.search(rf"^float, {kind} rotations: largest change of a logit (\S+)", output, re.M)
         assert change and float(change[1]) < 1e-4, output
-    assert re.search(r"^4 bits +cross-entropy +of the draws +ms per step +‖RᵀR − I‖$", output, re.M), output
+    assert re.search(r"^4 bits +cross-entropy +range of draws +ms per step +‖RᵀR − I‖$", output, re.M), output
     for name in ("float, no rotations", "no rotations", "the start of learning"):
         assert re.search(rf"^{name} +{NUMBER} *$", output, re.M), output
     for name in ("random Hadamard", "random Haar"):
