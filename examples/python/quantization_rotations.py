@@ -60,7 +60,7 @@ def parse_options():
     parser.add_argument(
         "--text", default="/usr/share/common-licenses", help="a text file, or a folder of them"
     )
-    parser.add_argument("--threads", type=int, default=2, help="of the CPU")
+    parser.add_argument("--threads", type=int, default=1, help="of the CPU")
     parser.add_argument(
         "--online", action="store_true", help="rotate the input of the MLP's second matrix too"
     )
