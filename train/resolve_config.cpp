@@ -216,10 +216,10 @@ void resolve(Config& config) {
   check_within(config.q, {0, 1, false, false}, "q");
   check_within(config.root_rounds, 1, 5, "root-rounds");
   if (!config.polish && method.uses_root) {
-    throw std::invalid_argument(fmt::format(
-        "--polish false has no meaning with --optim {}: it is the paper's iteration to the letter, "
-        "cayley-sgd's and cayley-adam's",
-        config.optim));
+    throw std::invalid_argument(
+        fmt::format("--no-polish has no meaning with --optim {}: it is the paper's iteration to the letter, "
+                    "cayley-sgd's and cayley-adam's",
+                    config.optim));
   }
   resolve_constraints(config, method);
   check_one_of(config.augment, {"auto", "none", "flip", "flip-crop"}, "augment");

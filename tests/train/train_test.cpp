@@ -68,6 +68,13 @@ TEST(Config, ContradictionsAreNamed) {
     return error_of([&] { stiefel::train::resolve(config); });
   };
   EXPECT_NE(resolve([](Config& c) { c.optim = "sgdx"; }).find("cayley-adam"), std::string::npos);
+  const auto literal_muon = [](Config& c) {
+    c.optim = "cayley-muon";
+    c.polish = false;
+  };
+  EXPECT_NE(resolve(literal_muon).find("--no-polish has no meaning with --optim cayley-muon"),
+            std::string::npos);
+  EXPECT_NE(resolve([](Config& c) { c.root_rounds = 6; }).find("root-rounds"), std::string::npos);
   EXPECT_NE(resolve([](Config& c) { c.data = "imagenet"; }).find("fashion-mnist"), std::string::npos);
   EXPECT_NE(resolve([](Config& c) { c.epochs = 0; }).find("--epochs is 0"), std::string::npos);
   EXPECT_NE(resolve([](Config& c) { c.momentum = NAN; }).find("--momentum"), std::string::npos);
