@@ -1,6 +1,7 @@
 #include "batches.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 

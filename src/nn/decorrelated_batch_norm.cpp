@@ -1,3 +1,4 @@
+#include <ATen/core/grad_mode.h>
 #include <stiefel/nn/decorrelated_batch_norm.h>
 
 #include <cmath>

@@ -1,3 +1,4 @@
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Type.h>
 #include <stiefel/manifold.h>
 #include <stiefel/optim/manifold_optimizer.h>
