@@ -35,7 +35,7 @@ void ComparisonOptions::add(CLI::App& command,
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   command
       .add_option("--step-precision", step_precision,
-                  "of cayley-sgd and cayley-adam on a GPU: full or mixed; auto: mixed")
+                  "of cayley-sgd, cayley-adam and cayley-muon on a GPU: full or mixed; auto: mixed")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "full", "mixed"}));
   command.add_option("--format", format, "table, csv, json or md")

@@ -68,7 +68,10 @@ std::map<std::string, Begin> steps_by_name() {
        [](const Subject& subject, const at::Device& device) {
          return cayley_adam_run(subject.weights, device, subject.precision);
        }},
-      {"cayley-muon", on_weights(cayley_muon_run)},
+      {"cayley-muon",
+       [](const Subject& subject, const at::Device& device) {
+         return cayley_muon_run(subject.weights, device, subject.precision);
+       }},
       {"muon", Begin()},  // a step along directions, not on the manifold: it is compared in training alone
       {"so", with_penalty(Penalty::kSo)},
       {"dso", with_penalty(Penalty::kDso)},

@@ -28,11 +28,12 @@ std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& worklo
   return std::make_unique<OptimizerRun<CayleyAdam>>(workload, device, options, settle);
 }
 
-std::unique_ptr<Run> cayley_muon_run(const Workload& workload, const at::Device& device) {
-  const auto options = [](const Layer& layer, const Start&) {
+std::unique_ptr<Run> cayley_muon_run(const Workload& workload, const at::Device& device,
+                                     Precision precision) {
+  const auto options = [precision](const Layer& layer, const Start&) {
     // ‖W‖²_F of p orthonormal directions is about 2p.
     const double angle = kTurn / std::sqrt(2.0 * static_cast<double>(std::min(layer.p(), layer.n())));
-    return CayleyMuonOptions(angle).momentum(kMomentum).batched(layer.batched);
+    return CayleyMuonOptions(angle).momentum(kMomentum).batched(layer.batched).precision(precision);
   };
   return std::make_unique<OptimizerRun<CayleyMuon>>(workload, device, options, settle_momentum);
 }

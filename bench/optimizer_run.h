@@ -111,7 +111,7 @@ std::unique_ptr<OptimizerRun<CayleyAdam>> cayley_adam_run(const Workload& worklo
                                                           Precision precision = Precision::kFull);
 
 /// Cayley Muon, at the rate that turns its matrices as far as the others turn theirs.
-std::unique_ptr<Run> cayley_muon_run(const Workload& workload, const at::Device& device);
+std::unique_ptr<Run> cayley_muon_run(const Workload& workload, const at::Device& device, Precision precision);
 
 /// torch's SGD with momentum, and ADAM; on a GPU by fused kernels.
 std::unique_ptr<Run> sgd_run(const Workload& workload, const at::Device& device);

@@ -47,7 +47,7 @@ struct Config {
   bool polish = true;
   bool rms_scaled = false;
   double q = 0.5;
-  int64_t root_rounds = 3;
+  int64_t root_rounds = 2;
   bool muon_nesterov = false;
 
   std::string penalty = "none";
@@ -155,9 +155,11 @@ struct Config {
     visitor("precision", self.precision,
             "in which the network computes on a GPU: fp32, tf32 or bf16; auto: tf32 for images on a GPU, "
             "else fp32");
-    visitor("step-precision", self.step_precision,
-            "of the steps of cayley-sgd and cayley-adam on a GPU: full (float32), or mixed, which is faster "
-            "and stays within about 1e-4 of orthonormal; auto: mixed for images unless --precision fp32");
+    visitor(
+        "step-precision", self.step_precision,
+        "of the steps of cayley-sgd, cayley-adam and cayley-muon on a GPU: full (float32), or mixed, which "
+        "is faster and stays within about 1e-4 of orthonormal; auto: mixed for images unless --precision "
+        "fp32");
     visitor("graph", self.graph, "auto: the whole training step as one CUDA graph on a GPU; off: never");
     visitor("threads", self.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
     visitor("channels-last", self.channels_last, "memory layout of images and convolutions");

@@ -176,11 +176,11 @@ TORCH_LIBRARY(stiefel, library) {
       "Tensor(f!)? off_manifold=None) -> ()");
   library.def(
       "cayley_muon_(Tensor(a!)[] points, Tensor(b!)[] momenta, Tensor[] gradients, Tensor(c!) skipped, "
-      "Tensor rate, float momentum=0.9, bool nesterov=False, int rounds=3, bool exact_root=False, "
+      "Tensor rate, float momentum=0.9, bool nesterov=False, int rounds=2, bool exact_root=False, "
       "str scale='none', int iterations=2, bool exact=False, str precision='full', bool batched=False, "
       "Tensor(d!)? off_manifold=None) -> ()");
   library.def(
-      "polar_direction(Tensor weight, int rounds=3, bool exact_root=False, bool batched=False) -> Tensor");
+      "polar_direction(Tensor weight, int rounds=2, bool exact_root=False, bool batched=False) -> Tensor");
   library.def("defect(Tensor weight, bool batched=False) -> Tensor");
   library.def("orthonormalize_(Tensor(a!) weight, bool batched=False) -> Tensor(a!)");
 }

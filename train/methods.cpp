@@ -116,7 +116,8 @@ Optimizers make_cayley_muon(const ParameterSplit& split, const Config& config) {
                            .nesterov(config.muon_nesterov)
                            .rounds(config.root_rounds)
                            .iterations(config.iterations)
-                           .exact(config.exact);
+                           .exact(config.exact)
+                           .precision(precision_from_string(config.step_precision));
   result.push_back(std::make_unique<CayleyMuon>(split.manifold, options));
   result.push_back(rest(split.euclidean, config));
   return result;

@@ -149,9 +149,10 @@ void resolve_device(Config& config, const record::MethodFacts& method) {
                          config.normalization));
   }
   if (config.step_precision == "mixed" && !method.has_mixed_step) {
-    throw std::invalid_argument(fmt::format(
-        "--step-precision mixed has no meaning with --optim {}; it is cayley-sgd's and cayley-adam's",
-        config.optim));
+    throw std::invalid_argument(
+        fmt::format("--step-precision mixed has no meaning with --optim {}; it is for cayley-sgd, "
+                    "cayley-adam and cayley-muon",
+                    config.optim));
   }
   // Off a GPU every step is full, so this needs no machine to decide.
   if (config.step_precision == "auto") {

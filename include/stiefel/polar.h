@@ -15,7 +15,7 @@ struct STIEFEL_API PolarOptions {
   /// Rounds of the polynomial, 1 to 5. After 1, 2, 3, 4 and 5 rounds singular values down to 0.25, 0.064,
   /// 0.015, 0.0036 and 0.00085 of the largest possible one are within 15 % of 1; smaller ones stay smaller,
   /// and in float so do those below 0.01, which a Gram matrix holds too inaccurately.
-  int64_t rounds = 3;
+  int64_t rounds = 2;
   /// The root by an eigendecomposition instead. Singular values below about 0.01 of the largest (3e-7 in
   /// double) stay smaller than 1.
   bool exact_root = false;

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(GramTile::kThreadsWithProducer, 1)
 
 }  // namespace
 
-cudaError_t allow_gram_products() { return allow_shared(gram_products, GramTile::kSharedBytes); }
+cudaError_t allow_gram_products() { return allow_shared(GramTile::kSharedBytes, gram_products); }
 
 void multiply_pieces(const Context& c, DeviceList<Product> products, cudaStream_t stream) {
   gram_products<<<products.count, GramTile::kThreadsWithProducer, GramTile::kSharedBytes, stream>>>(

@@ -12,6 +12,7 @@ constexpr float kXScale = 64;       // H₁ = 64x, so that only |x| < 1e-6 is su
 constexpr float kRestScale = 2048;  // H₂ = 2048·(64x − H₁)
 constexpr float kUnit = 16384;      // 1 in the p×p matrices of halves, whose entries are at most 1
 constexpr float kMostHalf = 32768;  // a power of two that halves hold
+constexpr float kRootUnit = 512;    // 1 in K and P of Cayley Muon's root, whose entries are at most 100
 
 struct Context {
   const Layout* layouts;
@@ -94,11 +95,11 @@ __device__ void sum_over_block(Number& a, Number& b, Number& c) {
 /// ‖M₁‖² of a matrix, as if M₁ were not scaled. All threads of the block must call it. Blocks of different
 /// sizes add up in different orders; unit_of() takes the same μ from both but where ‖M₁‖ is at the very edge
 /// of two powers.
-__device__ inline double momentum_squared(const Context& c, const Layout& l, const Decision& decision) {
+__device__ inline double momentum_squared(const Context& c, const Layout& l, float m_scale) {
   double length = 0, zero = 0, none = 0;
   for (int i = threadIdx.x; i < l.thin_count; i += blockDim.x) length += c.thin[l.first_thin + i];
   sum_over_block(length, zero, none);
-  return length / (static_cast<double>(decision.m_scale) * decision.m_scale);
+  return length / (static_cast<double>(m_scale) * m_scale);
 }
 
 /// μ, a power of two at or above ‖M₁‖: in units of it every entry of the p×p matrices is at most 1.

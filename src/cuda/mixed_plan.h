@@ -80,6 +80,22 @@ struct Layout {
   Partials overlap, gram;                         ///< H₁M₁ᵀ, M₁M₁ᵀ
 };
 
+/// Where the p×p matrices of Cayley Muon lie: in buffers of a Layout that hold nothing else in the meantime
+/// (docs/cuda-kernels.md has the times).
+struct PolarLayout {
+  int64_t s, s_rest;   ///< halves: S in two pieces
+  int64_t a;           ///< halves: A, the Gram matrix between the rounds of the polynomial
+  int64_t factor;      ///< halves: P, a round's factor of the root
+  int64_t k, other_k;  ///< halves: the root K, and where it lies after every second round before
+  int64_t product;     ///< halves: AP, and later KR
+  int64_t omega;       ///< halves: Ω_D
+  int64_t turn;        ///< halves: C/τ − I, before K
+};
+
+constexpr PolarLayout polar_layout(const Layout& l) {
+  return {l.z, l.sigma, l.c, l.b, l.f, l.t_squared, l.q, l.st, l.b};
+}
+
 /// How many halves lie between the starts of two matrices of halves. Both are in the one workspace, in
 /// whichever order; the result may be negative.
 constexpr int64_t halves_between(int64_t from, int64_t to) { return (to - from) / 2; }
@@ -126,26 +142,36 @@ struct alignas(16) RowSums {
   float inverse_scale;  ///< 1/scale of its M₁ before the projection
 };
 
-/// The squared norms of a pair of small tiles (a tile and its mirror image). find_normal_part writes all
-/// members, the last three as zeros; find_tangent_part fills in omega2 and z2.
+/// The squared norms of a pair of small tiles (a tile and its mirror image). find_normal_part writes e2 and
+/// sigma2, find_tangent_part omega2 and z2, and find_gram_outside t2 in Cayley Muon's step.
 struct alignas(16) PairNorms {
-  float e2, omega2, z2;  ///< of E, and of Ω and Z in units of μ
-  float pad;
+  float e2;          ///< of E
+  float sigma2;      ///< of Σ
+  float omega2, z2;  ///< of Ω and Z in units of μ
+  float t2;          ///< of the tangent part's Gram matrix, in units of μ²
+  float pad[3];
 };
 
-/// What decide_moves finds out about a matrix.
+/// What is found out about a matrix: by find_normal_part, and from `r` on by find_tangent_part.
 struct Decision {
-  double r;       ///< Cayley ADAM's r, 1 for Cayley SGD
   float m_scale;  ///< M₁ = m_scale·M after the projection, a power of two
+  int sound;      ///< its momentum is finite
+  double r;       ///< Cayley ADAM's r, 1 for the others
   int frozen;     ///< it must stay in place: nothing is written
+  float normal;   ///< ‖Σ‖, the length of the normal part that the projection takes off
 };
 
-/// What find_gram_outside finds out. Every block of it reads the Decision and computes the same StepSize; one
-/// per matrix writes it. The two are apart so that no block reads what another writes in the same launch.
+/// What find_gram_outside finds out, or in Cayley Muon's step the first launch of find_gram_root. Every block
+/// of it reads the Decision and computes the same StepSize; one per matrix writes it. The two are apart so
+/// that no block reads what another writes in the same launch.
 struct StepSize {
-  float tau;    ///< −α or −α/r
-  float theta;  ///< τμ, μ a power of two at or above ‖M₁‖
+  float tau;  ///< −α or −α/r
+  float theta;  ///< τ in units of the direction: τμ, μ a power of two at or above ‖M₁‖; τ for Cayley Muon
+  float mu;
   float f_scale, c_scale;
+  float apart;       ///< what M₁ is added with in float32, apart from C: τ, and 0 for Cayley Muon
+  float shrink;      ///< Cayley Muon: 1/‖T‖, T in units of μ²; 0 where T is only rounding
+  float root_scale;  ///< Cayley Muon: √shrink
 };
 
 struct State {
@@ -212,11 +238,11 @@ static_assert(offsetof(Layout, pieces) == 32 && offsetof(Layout, sigma) == 56 &&
 static_assert(is_plain<Product::Part, 24> && is_plain<Product, 72>);
 static_assert(offsetof(Product::Part, slab) == 16 && offsetof(Product, parts) == 24);
 static_assert(is_plain<TileIndex, 16, 4> && is_plain<RowIndex, 8, 4>);
-static_assert(is_plain<RowSums, 16, 16> && is_plain<PairNorms, 16, 16>,
-              "kernels read them as one vector of four");
-static_assert(offsetof(RowSums, inverse_scale) == 12 && offsetof(PairNorms, z2) == 8);
-static_assert(is_plain<Decision, 16> && is_plain<StepSize, 16, 4> && is_plain<State, 32>);
-static_assert(offsetof(State, size) == 16);
+static_assert(is_plain<RowSums, 16, 16> && is_plain<PairNorms, 32, 16>,
+              "kernels read them as vectors of four");
+static_assert(offsetof(RowSums, inverse_scale) == 12 && offsetof(PairNorms, t2) == 16);
+static_assert(is_plain<Decision, 24> && is_plain<StepSize, 32, 4> && is_plain<State, 56>);
+static_assert(offsetof(State, size) == 24);
 static_assert(kAlignment % alignof(RowSums) == 0 && kAlignment % alignof(State) == 0);
 
 }  // namespace stiefel::cuda

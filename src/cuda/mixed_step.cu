@@ -18,18 +18,20 @@
 //   1  M ← decay·M + gain·G, not yet written; H₁, H₂, M₁ of it; sums of squares of rows
 //   2  H₁H₁ᵀ, H₂H₁ᵀ, M₁H₁ᵀ
 //   3  E, with its diagonal from the sums of squares; Σ = ½(S + Sᵀ), S = x Mᵀ
-//   4  from ‖G‖ and ‖E‖, whether the matrix may move; Cayley ADAM's v, k and r
-//   5  M ← M − Σ H₁, written; M₁ of it: from here on M₁ is the direction
-//   6  S = H₁M₁ᵀ, T = M₁M₁ᵀ
-//   7  Ω = ½(S − Sᵀ), Z = ½(S + Sᵀ)
-//   8  R = T − SᵀS, the Gram matrix of what M₁ has outside span x; T ← R − Ω², that of its tangent part;
+//   4  M ← M − Σ H₁, written where ‖G‖ and ‖E‖ let the matrix move; M₁ of it: from here on M₁ is the
+//   direction 5  S = H₁M₁ᵀ, T = M₁M₁ᵀ 6  Ω = ½(S − Sᵀ), Z = ½(S + Sᵀ); Cayley ADAM's v, k and r 7  R = T −
+//   SᵀS, the Gram matrix of what M₁ has outside span x; T ← R − Ω², that of its tangent part;
 //      ‖W‖² = 2 tr T − ‖Ω‖², α = min(l, 2q/(‖W‖ + ε))
-//   9  ΩR, T², and what removes Z
-//  10  F and C. With s = 2 the loop of the paper ends, in closed form, at
+//   8  ΩR, T², and what removes Z
+//   9  F and C. With s = 2 the loop of the paper ends, in closed form, at
 //          C = τI + (τ²/2)Ω − (τ³/4)T,   F = −(τ²/2)R − (τ³/4)RΩ      (tall notation; here their transposes)
 //      and its iterate Y has YᵀY − I = V = −(τ⁴/4)A₄ + …, A₄ = XᵀW⁴X = T² − ΩRΩ, so P = −½V = (τ⁴/8)A₄ makes
 //      it orthonormal: F ← F + P − CZ − ½E, C ← C + τP
-//  11  x ← x + τM₁ + F H₁ + (C − τI) M₁
+//  10  x ← x + τM₁ + F H₁ + (C − τI) M₁
+//
+// Cayley Muon moves along D = KM − N x, K ≈ T^(−½). Its step has more launches after 7: those of K
+// (gram_root.cu; eight for three rounds), then Ω_D, R_D and T_D in two (polar_direction.cu), of which 8 and 9
+// make F and C, and two more that make them coefficients of x and M₁, so that 10 is x ← x + F H₁ + C M₁.
 
 namespace stiefel::cuda {
 
@@ -65,8 +67,8 @@ cudaError_t allow_all() {
   int device = 0;
   if (const auto error = cudaGetDevice(&device); error != cudaSuccess) return error;
   if (allowed == device) return cudaSuccess;
-  for (const auto error :
-       {allow_split_rows(), allow_gram_products(), allow_projection(), allow_coefficients(), allow_move()}) {
+  for (const auto error : {allow_split_rows(), allow_gram_products(), allow_projection(),
+                           allow_coefficients(), allow_gram_root(), allow_polar_direction(), allow_move()}) {
     if (error != cudaSuccess) return error;
   }
   allowed = device;
@@ -92,14 +94,19 @@ cudaError_t mixed_step(const MixedPlan& plan, const Matrix* matrices, const Reci
   }
   split_rows(c, on_device(table, lists.rows), recipe, plan.widest_row_bytes(), stream);
   multiply_pieces(c, on_device(table, lists.first_products), stream);
+  const bool polar = recipe.polar.rounds > 0;
   find_normal_part(c, pairs, stream);
-  decide_moves(c, count, recipe, stream);
   project(c, thin, recipe, stream);
   multiply_pieces(c, on_device(table, lists.second_products), stream);
-  find_tangent_part(c, pairs, stream);
+  find_tangent_part(c, pairs, recipe, stream);
   find_gram_outside(c, pairs, recipe, stream);
-  multiply_coefficients(c, squares, stream);
-  finish_coefficients(c, pairs, stream);
+  if (polar) {
+    find_gram_root(c, pairs, recipe, stream);
+    find_polar_direction(c, pairs, stream);
+  }
+  multiply_coefficients(c, squares, polar, stream);
+  finish_coefficients(c, pairs, polar, stream);
+  if (polar) apply_polar_direction(c, squares, stream);
   move(c, thin, stream);
   return cudaGetLastError();
 }

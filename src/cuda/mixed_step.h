@@ -7,14 +7,36 @@
 #include "mixed_plan.h"
 
 /// The Cayley step on float32 matrices in mixed precision: half-precision products on tensor cores, matrices
-/// that stay orthonormal to about 1e-5. Plain CUDA; all matrices of a list, whatever their shapes, in eleven
-/// launches and one per 60 matrices' pointers.
+/// that stay orthonormal to about 1e-5. Plain CUDA; all matrices of a list, whatever their shapes, in ten
+/// launches (Cayley Muon with three rounds: 22) and one per 60 matrices' pointers.
 ///
 /// docs/cuda-kernels.md is the map of these files: which kernel writes which buffer, in which layout and
 /// unit, and what must hold between the launches.
 namespace stiefel::cuda {
 
-/// The parameters of a step. M ← decay·M + gain·G, and X moves along −M (Cayley SGD) or −M/r (Cayley ADAM).
+/// A polynomial aσ + bσ³ + cσ⁵ of singular values.
+struct Quintic {
+  float a, b, c;
+};
+
+/// With a third round K would be 66 times as long in some directions as in others. Rounding to halves then
+/// adds to a momentum of rank one other directions five times as long as its own
+/// (mixed_step_coefficients_test).
+constexpr int kMostRounds = 2;
+
+/// What Cayley Muon's step has besides.
+struct PolarRecipe {
+  double most_turn;   ///< the largest α: beyond it the truncated transform is too far from orthonormal
+  double gain;        ///< the largest ‖K‖ for ‖T‖ = 1
+  double negligible;  ///< a momentum shorter than this part of its normal part is rounding and moves nothing
+  Quintic quintics[kMostRounds];
+  int rounds;     ///< how many of them; 0: this is not Cayley Muon
+  int rms_scale;  ///< the rate is multiplied by 0.2√n
+};
+static_assert(is_plain<Quintic, 12, 4> && is_plain<PolarRecipe, 56>, "parameters of kernels");
+
+/// The parameters of a step. M ← decay·M + gain·G, and X moves along −M (Cayley SGD), −M/r (Cayley ADAM) or
+/// −D, the polar factor of M made tangent (Cayley Muon).
 struct Recipe {
   double decay;
   double gain;
@@ -27,8 +49,9 @@ struct Recipe {
   double farthest;        ///< the largest ‖E‖ from which a matrix is moved
   int64_t* skipped;       ///< counts matrices that are left in place, on the device
   int64_t* off_manifold;  ///< counts those that were too far off the manifold; may be null
+  PolarRecipe polar;
 };
-static_assert(is_plain<Recipe, 88>, "a parameter of kernels");
+static_assert(is_plain<Recipe, 144>, "a parameter of kernels");
 
 /// One step. `matrices` is host memory, one per shape of the plan. `table` is the plan's on the device,
 /// `workspace` device memory of plan.workspace_bytes(); both are 256-byte aligned, and the workspace holds

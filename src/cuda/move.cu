@@ -1,7 +1,7 @@
 #include "mixed_kernels.h"
 #include "thin_tiles.cuh"
 
-// x ← x + τM₁ + F H₁ + (C − τI) M₁.
+// x ← x + τM₁ + F H₁ + (C − τI) M₁; for Cayley Muon x ← x + F H₁ + C M₁.
 
 namespace stiefel::cuda {
 
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
   tile.clear();
   tile.consume(2 * l.side / kBlockSide);
   float* staged = stage(tile);
-  const float back = 1 / (state.size.f_scale * kXScale), along = state.size.tau / state.decision.m_scale;
+  const float back = 1 / (state.size.f_scale * kXScale), along = state.size.apart / state.decision.m_scale;
   const __half* m1 = c.halves(l.pieces[kM1]);
   const auto by = [&](float sum, float m) { return sum * back + along * m; };
   const auto quad_by = [&](int i, int j, const float4& m) {
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
 
 }  // namespace
 
-cudaError_t allow_move() { return allow_shared(move_points, ThinTile::kSharedBytes); }
+cudaError_t allow_move() { return allow_shared(ThinTile::kSharedBytes, move_points); }
 
 void move(const Context& c, DeviceList<TileIndex> tiles, cudaStream_t stream) {
   move_points<<<tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream>>>(c,

@@ -1,73 +1,11 @@
+#include "matrix_state.cuh"
 #include "mixed_kernels.h"
-#include "pair_tiles.cuh"
 
-// E = x xᵀ − I and Σ = ½(S + Sᵀ), S = x Mᵀ; and from them whether a matrix may move.
+// E = x xᵀ − I and Σ = ½(S + Sᵀ), S = x Mᵀ; the scale of M₁, and whether M is finite.
 
 namespace stiefel::cuda {
 
 namespace {
-
-/// ‖G‖² and ‖M‖² of a matrix, the same in every block that computes them: all have kPairThreads threads,
-/// which add up in one order.
-struct Lengths {
-  double g2 = 0, m2 = 0;
-
-  __device__ Lengths(const Context& c, const Layout& l) {
-    double none = 0;
-    for (int i = threadIdx.x; i < l.p; i += kPairThreads) {
-      const RowSums row = c.rows[l.first_row + i];
-      g2 += row.g2;
-      m2 += row.m2;
-    }
-    sum_over_block(g2, m2, none);
-  }
-
-  /// The scale of M₁.
-  __device__ float scale(const Layout& l) const {
-    const float m_norm = static_cast<float>(sqrt(m2));
-    return fminf(power_below(16 * sqrtf(static_cast<float>(l.p) * static_cast<float>(l.n)) / m_norm),
-                 power_below(kMostHalf / m_norm));
-  }
-};
-
-__device__ void increment(int64_t* counter) {
-  if (counter != nullptr) atomicAdd(reinterpret_cast<unsigned long long*>(counter), 1ull);
-}
-
-/// A block per matrix: its Decision, and Cayley ADAM's v and k.
-__global__ void __launch_bounds__(kPairThreads) update_matrix_state(Context c, Recipe recipe) {
-  const int matrix = blockIdx.x;
-  const Layout& l = c.layouts[matrix];
-  const Lengths lengths(c, l);
-  double e2 = 0, zero = 0, none = 0;
-  const int tiles = l.side / kSmallSide;
-  for (int i = threadIdx.x; i < lower_count(tiles); i += kPairThreads) e2 += c.pairs[l.first_pair + i].e2;
-  sum_over_block(e2, zero, none);
-  if (threadIdx.x != 0) return;
-
-  // A gradient that is not finite, or so long that MMᵀ would overflow, moves nothing; nor does a point that
-  // is too far off the manifold for the step to draw it in. Both comparisons are false for NaN.
-  const bool sound = lengths.g2 <= 3.4e30 && lengths.m2 <= 3.4e30;
-  const bool near = e2 <= recipe.farthest * recipe.farthest;
-  Decision& state = c.states[matrix].decision;
-  state.frozen = !(sound && near);
-  state.m_scale = lengths.scale(l);
-  state.r = 1;
-  if (state.frozen) increment(recipe.skipped);
-  if (!near) increment(recipe.off_manifold);
-  if (!recipe.adam) return;
-  const Matrix& a = c.matrices[matrix];
-  double v = *a.v, k = *a.k;
-  if (!state.frozen) {
-    v = recipe.beta2 * v + (1 - recipe.beta2) * lengths.g2;  // v ← β₂v + (1 − β₂)‖G‖²_F
-    k += 1;
-    *a.v = v;
-    *a.k = k;
-  }
-  // r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε), k counted from 1
-  const double counted = fmax(k, 1.0);
-  state.r = (1 - pow(recipe.beta1, counted)) * sqrt(v / (1 - pow(recipe.beta2, counted)) + recipe.eps);
-}
 
 __global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const TileIndex* indices) {
   __shared__ Mirror mirror;
@@ -81,7 +19,8 @@ __global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const 
   gather(rest_across, c, l, l.rest, columns, rows);
   gather(e, c, l, l.drift, rows, columns);
 
-  const float scale = Lengths(c, l).scale(l);
+  const Lengths lengths(c, l);
+  const float scale = lengths.scale(l);
 
   // Rows of M₁ have their own scales. Rows beyond the matrix are zero.
   const auto unscale = [&](Entries& values, int first) {
@@ -95,7 +34,7 @@ __global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const 
   unscale(across, columns);
   mirror.exchange(across);
   mirror.exchange(rest_across);
-  float e2 = 0;
+  float e2 = 0, sigma2 = 0, none = 0;
 #pragma unroll
   for (int k = 0; k < kEntries; ++k) {
     const int row = rows + Mine::row(k), column = columns + Mine::column();
@@ -107,6 +46,7 @@ __global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const 
     // A sum of squares: tensor cores truncate as they add up to 1.
     if (row == column && inside) e[k] = c.rows[l.first_row + row].x2 - 1;
     e2 += e[k] * e[k];
+    sigma2 += s[k] / scale * (s[k] / scale);
   }
   store(c.halves(l.sigma), l, rows, columns, s);
   store(c.floats(l.e), l, rows, columns, e);
@@ -117,10 +57,17 @@ __global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const 
     store(c.halves(l.sigma), l, columns, rows, s);
     store(c.floats(l.e), l, columns, rows, e);
   }
-  float zero = 0, nothing = 0;
-  sum_over_block(e2, zero, nothing);
-  if (threadIdx.x != 0) return;
-  c.pairs[l.first_pair + lower_index(index.row, index.column)] = {apart ? 2 * e2 : e2, 0, 0, 0};
+  sum_over_block(e2, sigma2, none);
+  if (threadIdx.x == 0) {
+    PairNorms& pair = c.pairs[l.first_pair + lower_index(index.row, index.column)];
+    pair.e2 = (apart ? 2 : 1) * e2;
+    pair.sigma2 = (apart ? 2 : 1) * sigma2;
+    if (index.row == 0 && index.column == 0) {
+      Decision& decision = c.states[index.matrix].decision;
+      decision.m_scale = scale;
+      decision.sound = lengths.sound();
+    }
+  }
 }
 
 }  // namespace
@@ -129,10 +76,6 @@ __global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const 
 
 void find_normal_part(const Context& c, DeviceList<TileIndex> pairs, cudaStream_t stream) {
   normal_part<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
-}
-
-void decide_moves(const Context& c, int matrices, const Recipe& recipe, cudaStream_t stream) {
-  update_matrix_state<<<matrices, kPairThreads, 0, stream>>>(c, recipe);
 }
 
 #endif

@@ -1,3 +1,4 @@
+#include "matrix_state.cuh"
 #include "mixed_kernels.h"
 #include "thin_tiles.cuh"
 
@@ -28,7 +29,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
   float* staged = stage(tile);
   const float decay = static_cast<float>(recipe.decay), gain = static_cast<float>(recipe.gain);
   const float scale = state.m_scale, back = 1 / (scale * kXScale);
-  const bool frozen = state.frozen;
+  const bool frozen = !(state.sound && is_near(drift_squared(c, l), recipe));
   __half* m1 = c.halves(l.pieces[kM1]);
   float length = 0;
   const auto next_of = [&](float m, float g, float normal) { return decay * m + gain * g - normal * back; };
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
 
 }  // namespace
 
-cudaError_t allow_projection() { return allow_shared(remove_normal_part, ThinTile::kSharedBytes); }
+cudaError_t allow_projection() { return allow_shared(ThinTile::kSharedBytes, remove_normal_part); }
 
 void project(const Context& c, DeviceList<TileIndex> tiles, const Recipe& recipe, cudaStream_t stream) {
   remove_normal_part<<<tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream>>>(

@@ -96,9 +96,9 @@ __global__ void __launch_bounds__(kSplitThreads)
 
 }  // namespace
 
-cudaError_t allow_split_rows() { return allow_shared(split_row, kMostStaged); }
-
 #ifdef __CUDACC__
+
+cudaError_t allow_split_rows() { return allow_shared(kMostStaged, split_row); }
 
 void split_rows(const Context& c, DeviceList<RowIndex> rows, const Recipe& recipe, size_t widest,
                 cudaStream_t stream) {

@@ -1,10 +1,13 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 
 #include "device.h"
+#include "minimax_quintics.h"
 #include "mixed_step.h"
 #include "plan_cache.h"
 
@@ -21,7 +24,11 @@ using cuda::Shape;
 using detail::StepMatrices;
 
 /// Whether there are kernels for this form of the step and this processor.
-bool have_kernels_for(at::TensorList points, const CayleyOptions& options) {
+bool have_kernels_for(at::TensorList points, const CayleyOptions& options, const MuonTerms* muon) {
+  if (muon != nullptr &&
+      (muon->nesterov || muon->polar.exact_root || muon->polar.rounds > cuda::kMostRounds)) {
+    return false;
+  }
   if (options.precision != Precision::kMixed || options.exact || !options.polish || options.iterations != 2 ||
       options.norm != Norm::kFrobenius || points.empty()) {
     return false;
@@ -100,6 +107,31 @@ struct KernelMatrices {
   }
 };
 
+/// The terms of Cayley Muon as the kernels take them.
+cuda::PolarRecipe polar_recipe(const MuonTerms& terms) {
+  // Up to a quarter of a radian the exit correction of the kernels, P = −½V, leaves 1e-6 per direction.
+  constexpr double kMostTurn = 0.25;
+  // M₁ and the projection's product are in halves: what they leave of the normal part is up to 2⁻¹¹ of it.
+  constexpr double kNegligible = 4 * 0x1p-11;
+  // The quintics are steep beyond the largest singular value that they are made for, and halves are rounded:
+  // all but the last take singular values a hundredth smaller (as in "The Polar Express", arXiv 2505.16932).
+  constexpr double kMargin = 1.01;
+  const auto& all = detail::minimax_quintics(terms.polar.rounds);
+  cuda::PolarRecipe recipe{};
+  recipe.most_turn = kMostTurn;
+  recipe.gain = all.gain;
+  recipe.negligible = kNegligible;
+  recipe.rounds = static_cast<int>(all.rounds.size());
+  for (size_t i = 0; i < all.rounds.size(); ++i) {
+    const auto& [a, b, c] = all.rounds[i];
+    const double by = i + 1 < all.rounds.size() ? 1 / kMargin : 1;
+    recipe.quintics[i] = {static_cast<float>(a * by), static_cast<float>(b * std::pow(by, 3)),
+                          static_cast<float>(c * std::pow(by, 5))};
+  }
+  recipe.rms_scale = terms.scale == MuonScale::kRms;
+  return recipe;
+}
+
 void run(const KernelMatrices& all, const Recipe& recipe, const c10::Device& device) {
   const c10::cuda::CUDAGuard guard(device);
   const auto stream = at::cuda::getCurrentCUDAStream(device.index());
@@ -121,7 +153,7 @@ namespace detail {
 
 bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
                      const UpdateRule& rule, const CayleyOptions& options) {
-  if (rule.muon || !have_kernels_for(matrices.points, options)) return false;
+  if (!have_kernels_for(matrices.points, options, rule.muon)) return false;
   KernelMatrices all(matrices);
   const auto wide_rate = rate.to(at::kDouble);
   Recipe recipe{};
@@ -139,6 +171,7 @@ bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters,
     recipe.beta1 = rule.adam->beta1;
     recipe.beta2 = rule.adam->beta2;
   }
+  if (rule.muon) recipe.polar = polar_recipe(*rule.muon);
   run(all, recipe, matrices.points[0].device());
   return true;
 }

@@ -46,12 +46,10 @@ class OneMatrix {
   std::vector<float>& squared_gradients() { return g2_; }  // of each row
   double v = 0.25, k = 3;
 
-  /// Runs `normal_part` and `update_matrix_state`.
+  /// Runs `normal_part`, and what the tangent part's first block does.
   void run(bool adam) {
     lay_out();
     first_products();
-    cuda_on_cpu::run(dim3(static_cast<unsigned>(pairs_list_.size())), kPairThreads,
-                     [&] { normal_part(context_, pairs_list_.data()); });
     Recipe recipe{};
     recipe.beta1 = 0.9;
     recipe.beta2 = 0.99;
@@ -60,7 +58,9 @@ class OneMatrix {
     recipe.farthest = 0.5;
     recipe.skipped = &skipped;
     recipe.off_manifold = &off_manifold;
-    cuda_on_cpu::run(dim3(1), kPairThreads, [&] { update_matrix_state(context_, recipe); });
+    cuda_on_cpu::run(dim3(static_cast<unsigned>(pairs_list_.size())), kPairThreads,
+                     [&] { normal_part(context_, pairs_list_.data()); });
+    cuda_on_cpu::run(dim3(1), kPairThreads, [&] { update_matrix_state(context_, 0, layout_, recipe); });
   }
 
   int64_t skipped = 0, off_manifold = 0;
@@ -121,7 +121,7 @@ class OneMatrix {
     for (int i = 0; i < layout_.side / kSmallSide; ++i) {
       for (int j = 0; j <= i; ++j) pairs_list_.push_back({0, i, j, 0});
     }
-    pairs_.assign(pairs_list_.size(), {NAN, NAN, NAN, NAN});
+    pairs_.assign(pairs_list_.size(), {NAN, NAN, NAN, NAN, NAN, {}});
     rows_.assign(static_cast<size_t>(layout_.side), {NAN, NAN, NAN, NAN});
     slabs_.assign(size_t{3} * kTileSide * kTileSide, NAN);
     state_ = {};

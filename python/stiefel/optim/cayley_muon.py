@@ -41,7 +41,7 @@ class CayleyMuon(SGDFamily):
         weight_decay: float = 0.0,
         nesterov: bool = False,
         *,
-        rounds: int = 3,
+        rounds: int = 2,
         exact_root: bool = False,
         scale: str = "none",
         manifold: str = "stiefel",

@@ -31,3 +31,9 @@ inline __half __float2half_rn(float value) {
   const int bits = unit == -24 ? whole : ((unit + 24) << 10) + whole;
   return {static_cast<uint16_t>(sign | bits)};
 }
+
+struct alignas(4) __half2 {
+  __half x, y;
+};
+inline float2 __half22float2(__half2 value) { return {__half2float(value.x), __half2float(value.y)}; }
+inline __half2 __floats2half2_rn(float x, float y) { return {__float2half_rn(x), __float2half_rn(y)}; }
