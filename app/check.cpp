@@ -7,6 +7,7 @@
 #include "base/table.h"
 #include "command.h"
 #include "number_options.h"
+#include "record/method_facts.h"
 #include "run_model.h"
 #include "train/orthonormality.h"
 
@@ -41,6 +42,10 @@ void add_check(CLI::App& app) {
                  fmt::format("{:.2e}", weight.defect), bad ? "above the tolerance" : ""});
     }
     fmt::print("{}", table.text());
+    if (const double bound = record::optimizer_facts(run.config.optim).defect_bound; bound > 0) {
+      base::say(fmt::format("--optim {} bounds the defect, by {}, and does not make it zero",
+                            run.config.optim, bound));
+    }
     if (above > 0) {
       base::say(fmt::format("{} of {} weights are off the manifold by more than {}", above, weights.size(),
                             options->tolerance));

@@ -94,6 +94,8 @@ std::map<std::string, std::function<Begin(double)>> retractions_by_name() {
       {"wen-yin", by_retraction<WenYin>()},
       {"cayley-closed", by_retraction<CayleyClosed>()},
       {"cayley-exact", by_retraction<CayleyExact>()},
+      {"pogo", by_retraction<Pogo>()},
+      {"landing", by_retraction<Landing>()},
   };
 }
 
@@ -114,7 +116,7 @@ Contender contender_of(const MethodFacts& facts, Begin begin) {
   result.by_default = facts.family != MethodFamily::kParametrization || facts.name == "omdsm";
   result.slow = is_one_of(facts.name, {"polar", "cayley-closed"});
   result.countable = facts.family == MethodFamily::kCayley ||
-                     is_one_of(facts.name, {"wen-yin", "cayley-closed", "cayley-exact"});
+                     is_one_of(facts.name, {"wen-yin", "cayley-closed", "cayley-exact", "pogo", "landing"});
   result.runs_in_bf16 =
       facts.family != MethodFamily::kParametrization && facts.family != MethodFamily::kNormalization;
   result.begin = std::move(begin);

@@ -17,9 +17,9 @@ namespace stiefel::bench {
 struct Contender {
   std::string name;
   std::string title;
-  std::string operations;      ///< floating-point operations of a step on a p×n weight, without SGD's own
-  std::string lacks;           ///< what Cayley SGD gives and this does not
-  bool constrained = false;    ///< whether it keeps weights orthonormal, so that their defect is measured
+  std::string operations;    ///< floating-point operations of a step on a p×n weight, without SGD's own
+  std::string lacks;         ///< what Cayley SGD gives and this does not
+  bool constrained = false;  ///< whether it holds weights at or near orthonormality: their defect is measured
   bool needs_network = false;  ///< whether a step needs more than the weights
   bool by_default = true;      ///< whether it runs unless `--methods` says otherwise
   bool slow = false;           ///< an SVD or an n×n solve: minutes on a whole network

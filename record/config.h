@@ -86,8 +86,9 @@ struct Config {
         "(urnn-116) for sequences; auto: small or urnn-116");
     visitor(
         "optim", self.optim,
-        "optimiser: sgd, adam, adamw, muon, cayley-sgd, cayley-adam, cayley-muon, or a retraction: polar, "
-        "polar-ns, qr, cholesky-qr, wen-yin, cayley-closed or cayley-exact");
+        "optimiser: sgd, adam, adamw, muon, cayley-sgd, cayley-adam, cayley-muon, a retraction (polar, "
+        "polar-ns, qr, cholesky-qr, wen-yin, cayley-closed or cayley-exact), or pogo or landing, which only "
+        "come near it; landing's defect is bounded (by 0.5), not zero");
     visitor("epochs", self.epochs, "passes over the training set");
     visitor("batch", self.batch, "images a step");
     visitor("seed", self.seed, "of the weights, the order, the augmentation and the dropout masks");

@@ -28,6 +28,7 @@ class FactsBuilder {
   FactsBuilder& uses_betas() { return set(facts_.uses_betas, true); }
   FactsBuilder& uses_root() { return set(facts_.uses_root, true); }
   FactsBuilder& has_mixed_step() { return set(facts_.has_mixed_step, true); }
+  FactsBuilder& defect_bound(double value) { return set(facts_.defect_bound, value); }
   FactsBuilder& operations(const char* value) { return set(facts_.operations, value); }
   FactsBuilder& operations_with_momentum(const char* value) {
     return set(facts_.operations_with_momentum, value);
@@ -146,6 +147,15 @@ std::vector<MethodFacts> make_method_facts() {
           .operations_with_momentum("⅔n³ + 6n²p + 6np²")
           .lacks("repair of drift"),
       retraction("cayley-exact", "exact Cayley").operations("12np² + 6p³"),
+      retraction("pogo", "POGO")
+          .operations("12np²")
+          .operations_with_momentum("14np² + 2p³")
+          .lacks("orthonormality to rounding"),
+      retraction("landing", "landing")
+          .defect_bound(0.5)
+          .operations("8np²")
+          .operations_with_momentum("10np² + 2p³")
+          .lacks("orthonormality"),
 
       parametrization("matrix-exp", "matrix exponential").operations("n×n exponential, twice"),
       parametrization("cayley", "Cayley map").operations("n×n solve, twice"),

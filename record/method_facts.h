@@ -12,7 +12,7 @@ namespace stiefel::record {
 enum class MethodFamily {
   kEuclidean,        ///< an optimiser without a constraint (--optim)
   kCayley,           ///< the library's own optimisers (--optim)
-  kRetraction,       ///< descent by a retraction (--optim)
+  kRetraction,       ///< descent by a retraction, or by a pull that stands for one (--optim)
   kPenalty,          ///< a soft penalty that is added to the loss (--penalty)
   kParametrization,  ///< weights that a map of free parameters makes orthonormal (--weights)
   kNormalization,    ///< activations are decorrelated (--normalisation)
@@ -43,6 +43,8 @@ struct MethodFacts {
   bool uses_root = false;       ///< moves along the polar factor of its momentum
   bool has_mixed_step = false;  ///< has kernels for --step-precision mixed
 
+  double defect_bound = 0;  ///< of a method that leaves the manifold by design: the largest ‖XᴴX − I‖_F
+
   // The cost of a step.
   std::string operations;                ///< flop of a step on a p×n weight, n ≥ p, without those of SGD
   std::string operations_with_momentum;  ///< the same with momentum, where that takes more; else empty
@@ -51,16 +53,17 @@ struct MethodFacts {
   /// Whether `--optim` takes it.
   bool is_optimizer() const;
 
-  /// Whether the optimiser keeps weights orthonormal.
+  /// Whether the optimiser keeps weights orthonormal, or within defect_bound of that.
   bool is_constrained() const;
 
   /// Whether weight matrices have a rate of their own, --lr-manifold.
   bool has_matrix_rate() const { return lr_manifold > 0; }
 
-  /// Whether weights are orthonormal after every step, by the optimiser or by the way they are parametrised.
+  /// Whether weights are orthonormal after every step, or within defect_bound of that, by the optimiser or by
+  /// the way they are parametrised.
   bool keeps_orthonormal() const;
 
-  /// Whether it is a retraction, whose orthonormal weights have momentum only on request.
+  /// Whether it is a retraction or stands for one, and its orthonormal weights have momentum only on request.
   bool is_retraction() const { return family == MethodFamily::kRetraction; }
 };
 

@@ -18,10 +18,16 @@ namespace stiefel {
 
 namespace {
 
-/// The step of a retraction, by the name that the command and the documents give it.
-std::function<void(const Descent&)> descent_by_name(const std::string& name, int64_t rounds) {
-  const auto with = [](const auto& policy) {
-    return [policy](const Descent& descent) { policy.descend_(descent); };
+/// The step of a policy, and how far off the manifold it leaves points by design.
+struct NamedDescent {
+  std::function<void(const Descent&)> move;
+  double defect_bound;
+};
+
+/// By the name that the command and the documents give it.
+NamedDescent descent_by_name(const std::string& name, int64_t rounds) {
+  const auto with = [](const auto& policy) -> NamedDescent {
+    return {[policy](const Descent& descent) { policy.descend_(descent); }, detail::defect_bound(policy)};
   };
   if (name == "polar") return with(Polar{});
   if (name == "polar-ns") {
@@ -34,18 +40,21 @@ std::function<void(const Descent&)> descent_by_name(const std::string& name, int
   if (name == WenYin::kName) return with(WenYin{});
   if (name == CayleyClosed::kName) return with(CayleyClosed{});
   if (name == CayleyExact::kName) return with(CayleyExact{});
+  if (name == Pogo::kName) return with(Pogo{});
+  if (name == Landing::kName) return with(Landing{});
   TORCH_CHECK(false, "stiefel: no retraction is called '", name,
-              "'; it is polar, polar-ns, qr, cholesky-qr, wen-yin, cayley-closed or cayley-exact");
+              "'; it is polar, polar-ns, qr, cholesky-qr, wen-yin, cayley-closed, cayley-exact, pogo or "
+              "landing");
 }
 
 void retraction_sgd_kernel(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                            at::Tensor skipped, const at::Tensor& rate, double momentum,
                            c10::string_view retraction, int64_t rounds, bool batched,
                            const c10::optional<at::Tensor>& off_manifold) {
-  const auto move = descent_by_name(std::string(retraction), rounds);
+  const auto descent = descent_by_name(std::string(retraction), rounds);
   if (momentum != 0) detail::check_momenta(points, momenta);
   detail::retraction_sgd_(points, momenta, gradients, skipped, off_manifold.value_or(at::Tensor()), rate,
-                          momentum, batched, move);
+                          momentum, batched, descent.defect_bound, descent.move);
 }
 
 at::Tensor cayley_retraction_kernel(const at::Tensor& point, const at::Tensor& direction, double q,

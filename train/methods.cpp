@@ -167,6 +167,8 @@ std::map<std::string, Maker> makers() {
       {"wen-yin", by_retraction<WenYin>()},
       {"cayley-closed", by_retraction<CayleyClosed>()},
       {"cayley-exact", by_retraction<CayleyExact>()},
+      {"pogo", by_retraction<Pogo>()},
+      {"landing", by_retraction<Landing>()},
   };
 }
 

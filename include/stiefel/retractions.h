@@ -17,7 +17,8 @@
 ///     };
 ///
 /// stiefel::testing::check_retraction tells whether it is one. The policies here can also take a whole step
-/// (`descend_`), which saves them products.
+/// (`descend_`), which saves them products; the last two, Pogo and Landing, are no retractions and have that
+/// alone.
 namespace stiefel {
 
 /// One step of a batch: X moves from where it is along −l times the tangent part of D.
@@ -87,6 +88,33 @@ struct STIEFEL_API CayleyExact {
   void descend_(const Descent& step) const;
 };
 
+/// POGO (Javaloy and Vergari 2026): a straight step and one step along the normal, X ← Y + ½Y(I − YᴴY) with
+/// Y = X − lξ and ξ = skew(DXᴴ)X, which is half the canonical gradient. That is one round of Newton–Schulz
+/// towards the polar factor of Y, so XᴴX − I is −¾V² + ¼V³ after a step, V = YᴴY − I = l²ξᴴξ on the manifold:
+/// small, not rounding, and never added up. Beyond l‖ξ‖ = 1 it does not come back; such a step is skipped
+/// where ‖X‖ shows it.
+struct STIEFEL_API Pogo {
+  static constexpr const char* kName = "pogo";
+
+  void descend_(const Descent& step) const;
+};
+
+/// The landing method (Ablin and Peyré 2022; Ablin, Vary, Gao and Absil 2023): no way back to the manifold,
+/// but a pull towards it, X ← X − ηF with F = skew(DXᴴ)X + λX(XᴴX − I). X leaves the manifold: d = ‖XᴴX −
+/// I‖_F is kept below ε, and goes to 0 only as steps do. η is the rate l, cut where the next d could pass ε.
+struct STIEFEL_API Landing {
+  static constexpr const char* kName = "landing";
+
+  double lambda = 1;     ///< λ, the strength of the pull; η is at most 1/(2λ)
+  double epsilon = 0.5;  ///< ε, the largest d; at most kFarthestStart
+
+  /// Throws c10::Error where an option is out of range.
+  void validate() const;
+  double defect_bound() const { return epsilon; }
+  void descend_(const Descent& step) const;
+  void visit(const GroupOptions::Visitor& visitor);
+};
+
 namespace detail {
 
 template <class Retraction, class = void>
@@ -106,6 +134,19 @@ struct CanValidate : std::false_type {};
 template <class Retraction>
 struct CanValidate<Retraction, std::void_t<decltype(std::declval<const Retraction&>().validate())>>
     : std::true_type {};
+
+template <class Retraction, class = void>
+struct HasDefectBound : std::false_type {};
+template <class Retraction>
+struct HasDefectBound<Retraction, std::void_t<decltype(std::declval<const Retraction&>().defect_bound())>>
+    : std::true_type {};
+
+/// How far off the manifold, ‖XᴴX − I‖_F, a policy leaves X by design: 0 for a retraction.
+template <class Retraction>
+double defect_bound(const Retraction& retraction) {
+  if constexpr (HasDefectBound<Retraction>::value) return retraction.defect_bound();
+  return 0;
+}
 
 /// The tangent part of the direction, −l times: what a policy without descend_ is called with. Leaves a kept
 /// direction tangent.

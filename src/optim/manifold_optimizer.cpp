@@ -18,10 +18,6 @@ namespace {
 
 using torch::optim::OptimizerParamGroup;
 
-// A point this close is left bit for bit at the start: it may come from a checkpoint, and the first step
-// draws it in.
-constexpr double kNear = 1e-3;
-
 /// Throws unless a group's options are of the optimiser's own type: read as that type, any others would be
 /// nonsense.
 void check_options(const OptimizerParamGroup& group, const torch::optim::OptimizerOptions& expected) {
@@ -200,7 +196,7 @@ void ManifoldOptimizer::place_on_manifold(const std::vector<at::Tensor>& paramet
       continue;
     }
     const double off = defect(weight, options.batched()).max().item<double>();
-    if (off <= kNear) continue;
+    if (off <= options.nearest_start()) continue;
     if (!options.orthonormalize_on_start()) {
       const double far = options.farthest_start();
       TORCH_CHECK(off <= far, "stiefel: a parameter of shape ", weight.sizes(),

@@ -36,10 +36,12 @@ bool all_hold(const at::Tensor& norm, const at::Tensor& before, int64_t p, Holds
 
 /// One batch: the step, and the old point and momentum for every matrix that must stay.
 void step_batch(StepSlice& slice, const StepCounters& counters, const at::Tensor& rate, double momentum,
-                const std::function<void(const Descent&)>& move) {
+                double defect_bound, const std::function<void(const Descent&)>& move) {
   const int64_t p = slice.x.size(1);
   const bool on_cpu = slice.x.device().is_cpu();
-  const double farthest = kFarthestStart * std::sqrt(static_cast<double>(p));
+  const double root = std::sqrt(static_cast<double>(p));
+  const double farthest = kFarthestStart * root;
+  const double largest = std::max(kLargestTrace, defect_bound * root);  // |tr E| ≤ √p‖E‖_F
   const auto before = frobenius(slice.x);
   at::Tensor near;  // undefined where all are
   if (!on_cpu || !all_hold(before, before, p, [&](double trace, double) { return trace <= farthest; })) {
@@ -56,12 +58,12 @@ void step_batch(StepSlice& slice, const StepCounters& counters, const at::Tensor
 
   // Where the retraction succeeds, |tr E| is rounding, or what it was where the method preserves it.
   const auto after = frobenius(slice.x);
-  if (on_cpu && !gradient.frozen.defined() && all_hold(after, before, p, [](double trace, double old) {
-        return trace <= std::max(kLargestTrace, old + kRounding);
+  if (on_cpu && !gradient.frozen.defined() && all_hold(after, before, p, [largest](double trace, double old) {
+        return trace <= std::max(largest, old + kRounding);
       })) {
     return;
   }
-  const auto limit = trace_of_drift(before, p).add_(kRounding).clamp_min_(kLargestTrace);
+  const auto limit = trace_of_drift(before, p).add_(kRounding).clamp_min_(largest);
   auto failed = (trace_of_drift(after, p) <= limit).logical_not_();
   if (gradient.frozen.defined()) failed.logical_and_(gradient.frozen.logical_not());
   count_skipped(failed, counters);
@@ -75,11 +77,13 @@ void step_batch(StepSlice& slice, const StepCounters& counters, const at::Tensor
 
 void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                      const at::Tensor& skipped, const at::Tensor& off_manifold, const at::Tensor& rate,
-                     double momentum, bool batched, const std::function<void(const Descent&)>& move) {
+                     double momentum, bool batched, double defect_bound,
+                     const std::function<void(const Descent&)>& move) {
   run_step(points, momenta, gradients, rate, {skipped, off_manifold}, batched,
            [&](const StepMatrices& matrices, const StepCounters& counters) {
-             for_each_batch(matrices,
-                            [&](StepSlice& slice) { step_batch(slice, counters, rate, momentum, move); });
+             for_each_batch(matrices, [&](StepSlice& slice) {
+               step_batch(slice, counters, rate, momentum, defect_bound, move);
+             });
            });
 }
 

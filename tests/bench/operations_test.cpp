@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, Printed,
                          ::testing::Values("cayley-sgd", "cayley-adam", "cayley-muon", "cayley-sgd-s5",
                                            "cayley-sgd-exact", "dense", "wen-yin", "wen-yin+m",
                                            "cayley-closed", "cayley-closed+m", "cayley-exact",
-                                           "cayley-exact+m"));
+                                           "cayley-exact+m", "pogo", "pogo+m", "landing", "landing+m"));
 
 TEST(Formula, OfTheStepWithoutCorrectionsIsTheLesserOfTwo) {
   const auto contender = bench::step_contenders({"cayley-sgd-no-polish"}).at(0);

@@ -15,10 +15,11 @@ import unittest
 
 from command_support import STIEFEL, CommandTest, read_text
 
-RETRACTIONS = ("polar", "polar-ns", "qr", "cholesky-qr", "wen-yin", "cayley-closed", "cayley-exact")
+RETRACTIONS = ("polar", "polar-ns", "qr", "cholesky-qr", "wen-yin", "cayley-closed", "cayley-exact", "pogo")
 NO_REPAIR = ("wen-yin", "wen-yin+m", "cayley-closed", "cayley-closed+m")  # their rounding errors add up
 NAMES = ("so", "dso", "srip", "omdsm", "polar", "qr", "wen-yin", "cayley-closed", "cayley-sgd", "cayley-adam",
-         "cayley-muon", "sgd", "adam", "polar+m", "qr+m", "wen-yin+m", "cayley-closed+m", "cholesky-qr")
+         "cayley-muon", "sgd", "adam", "polar+m", "qr+m", "wen-yin+m", "cayley-closed+m", "cholesky-qr",
+         "pogo", "pogo+m", "landing", "landing+m")
 
 
 def defect(shape, values):
@@ -42,6 +43,17 @@ class Comparison(CommandTest):
         # Momentum changes the course, and it was off before.
         self.assertNotEqual(self.metrics("momentum")[-1]["train_loss"], self.metrics("qr")[-1]["train_loss"])
         self.assertNotIn("\nmomentum", read_text(self.root + "/qr/config.toml"))
+
+    def test_landing_is_bounded_and_not_orthonormal(self):
+        done = self.train("landing", "--optim", "landing", "--momentum", "0.9", epochs=1)
+        self.assertIn("defect", done.stdout)
+        last = self.metrics("landing")[-1]
+        self.assertLess(last["train_loss"], 2.2)
+        self.assertTrue(1e-4 < last["defect_max"] <= 0.5, last["defect_max"])
+        done = self.run_command("check", "landing", "--tolerance", "1e-5", status=1)
+        self.assertIn("--optim landing bounds the defect, by 0.5, and does not make it zero", done.stderr)
+        self.assertIn("above the tolerance", done.stdout)
+        self.run_command("check", "landing", "--tolerance", "0.5")
 
     def test_penalties_pull_towards_the_manifold(self):
         self.train("free", "--optim", "sgd", epochs=2)
@@ -87,6 +99,7 @@ class Comparison(CommandTest):
 
     def test_resumed_after_kill_equals_straight(self):
         cases = {"qr": ["--optim", "qr", "--momentum", "0.9"],
+                 "landing": ["--optim", "landing", "--momentum", "0.9"],
                  "srip": ["--optim", "sgd", "--penalty", "srip", "--penalty-weight", "0.1", "--penalty-schedule", "2:0.01"],
                  "built": ["--optim", "sgd", "--weights", "omdsm", "--normalisation", "dbn"]}
         for case, more in cases.items():
@@ -112,6 +125,8 @@ class Comparison(CommandTest):
                 self.assertEqual(rows[name]["workload"], "8x40")
                 if name in ("sgd", "adam", "so", "dso", "srip"):
                     self.assertIsNone(rows[name]["defect"], name)
+                elif name.startswith("landing"):
+                    self.assertTrue(1e-4 < rows[name]["defect"] <= 0.5, rows[name]["defect"])  # it leaves the manifold
                 elif device == "cpu" or name not in NO_REPAIR:
                     self.assertLess(rows[name]["defect"], 1e-4, name)
                 else:

@@ -5,6 +5,7 @@
 namespace retraction_archive_test {
 
 using at::Tensor;
+using stiefel::Landing;
 using stiefel::Polar;
 using stiefel::Qr;
 using stiefel::RetractionSGD;
@@ -14,7 +15,7 @@ using support::copy_of;
 using support::randomize_gradients;
 
 TEST(RetractionSgdArchive, ContinuingEqualsNotStopping) {
-  for (const auto& one : cases::all()) {
+  for (const auto& one : cases::every()) {
     for (const double momentum : {0.0, 0.9}) {
       const auto whole = support::point({5, 12}, at::kFloat);
       const auto parted = copy_of(whole);
@@ -57,6 +58,14 @@ TEST(RetractionSgdArchive, HoldsTheRetractionsOptions) {
       static_cast<const RetractionSGDOptions<Qr>&>(fourth.param_groups()[0].options()).retraction();
   EXPECT_EQ(qr.by, Qr::By::kCholesky);
 
+  using LandingOptions = RetractionSGDOptions<Landing>;
+  RetractionSGD<Landing> fifth({weight}, LandingOptions(0.1).retraction({3, 0.25}));
+  RetractionSGD<Landing> sixth({weight}, LandingOptions(0.2));
+  support::load(sixth, support::save(fifth));
+  const auto& landing = static_cast<const LandingOptions&>(sixth.param_groups()[0].options()).retraction();
+  EXPECT_EQ(landing.lambda, 3);
+  EXPECT_EQ(landing.epsilon, 0.25);
+
   EXPECT_ERROR(support::load(fourth, support::save(first)), "RetractionSGD polar");
   const stiefel::GroupOptions::Visitor sevens{{}, [](const char*, int64_t& value) { value = 7; }, {}};
   EXPECT_ERROR(Polar().visit(sevens), "7");
@@ -73,6 +82,14 @@ TEST(RetractionSgdOptions, BadOnesAreNamed) {
   EXPECT_ERROR(make(Options(0.1).momentum(0.9).dampening(0.1)), "dampening");
   const auto no_rounds = RetractionSGDOptions<Polar>(0.1).retraction(cases::newton_schulz(0));
   EXPECT_ERROR(RetractionSGD<Polar>({support::point({4, 9})}, no_rounds), "round");
+  for (const Landing& bad : {Landing{0, 0.5}, Landing{-1, 0.5}, Landing{NAN, 0.5}, Landing{HUGE_VAL, 0.5}}) {
+    const auto options = RetractionSGDOptions<Landing>(0.1).retraction(bad);
+    EXPECT_ERROR(RetractionSGD<Landing>({support::point({4, 9})}, options), "lambda");
+  }
+  for (const Landing& bad : {Landing{1, 0}, Landing{1, -0.1}, Landing{1, 0.6}, Landing{1, NAN}}) {
+    const auto options = RetractionSGDOptions<Landing>(0.1).retraction(bad);
+    EXPECT_ERROR(RetractionSGD<Landing>({support::point({4, 9})}, options), "epsilon");
+  }
 }
 
 }  // namespace retraction_archive_test

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "reference.h"
@@ -56,11 +57,53 @@ inline Tensor cayley(const Tensor& x, const Tensor& xi, double l) {
   return reference::closed_form(x, reference::generator(x, xi), -l);
 }
 
+/// skew(ξXᴴ)X with the n×n matrix. Taking the tangent part first changes nothing: skew forgets XΣXᴴ.
+inline Tensor relative(const Tensor& x, const Tensor& xi) {
+  return 0.5 * (xi.mm(x.mH()) - x.mm(xi.mH())).mm(x);
+}
+
+inline Tensor gram_error(const Tensor& x) { return x.mH().mm(x) - torch::eye(x.size(1), x.options()); }
+
+/// Y = X − lξ, then Y + ½Y(I − YᴴY).
+inline Tensor pogo(const Tensor& x, const Tensor& xi, double l) {
+  const auto y = x - l * relative(x, xi);
+  return y - 0.5 * y.mm(gram_error(y));
+}
+
+/// Where landing's step of `landing`'s options goes, and whether it was cut short. The longest safe step is
+/// searched for, by halving, where the library has a formula.
+struct Landed {
+  Tensor x;
+  bool cut = false;
+};
+inline Landed land(const Tensor& x, const Tensor& xi, double l, const stiefel::Landing& options) {
+  const auto e = gram_error(x);
+  const auto f = relative(x, xi) + options.lambda * x.mm(e);
+  const double d = e.abs().square().sum().sqrt().item<double>(), g2 = f.abs().square().sum().item<double>();
+  const auto safe = [&](double eta) {  // the bound of the next ‖E‖
+    return d - 2 * eta * options.lambda * d * (1 - d) + eta * eta * g2 <=
+           0.9999 * options.epsilon;  // 1e-4 of it is for rounding
+  };
+  double eta = std::min(l, 0.5 / options.lambda);
+  Landed result;
+  if (!safe(eta)) {
+    double low = 0, high = eta;
+    for (int i = 0; i < 200; ++i) (safe((low + high) / 2) ? low : high) = (low + high) / 2;
+    eta = low;
+  }
+  result.cut = eta < l;
+  result.x = x - eta * f;
+  return result;
+}
+inline Tensor landing(const Tensor& x, const Tensor& xi, double l) {
+  return land(x, xi, l, stiefel::Landing()).x;
+}
+
 struct Case {
   std::string name;
   Definition definition;
   bool repairs;  ///< whether a step draws a drifted point in; the others are isometries
-  std::function<Tensor(const Tensor& point, const Tensor& tangent)> retract;
+  std::function<Tensor(const Tensor& point, const Tensor& tangent)> retract;  ///< empty where it is none
   std::function<void(const stiefel::Descent& step)> descend;
 
   /// The optimisers with this retraction. `batched` reads parameters as stacks.
@@ -78,7 +121,9 @@ Case make_case(const std::string& name, Retraction retraction, Definition defini
   result.name = name;
   result.definition = definition;
   result.repairs = repairs;
-  result.retract = retraction;
+  if constexpr (std::is_invocable_v<const Retraction&, const Tensor&, const Tensor&>) {
+    result.retract = retraction;
+  }
   result.descend = [retraction](const stiefel::Descent& step) { stiefel::descend_(retraction, step); };
   result.sgd = [retraction](const std::vector<Tensor>& parameters, double lr, double momentum, bool batched) {
     auto options = stiefel::RetractionSGDOptions<Retraction>(lr).momentum(momentum).batched(batched);
@@ -116,6 +161,17 @@ inline const std::vector<Case>& all() {
       make_case("cayley-closed", stiefel::CayleyClosed(), cayley, false),
       make_case("cayley-exact", stiefel::CayleyExact(), cayley, true),
   };
+  return list;
+}
+
+/// The retractions, and the two methods that come near the manifold without one.
+inline const std::vector<Case>& every() {
+  static const std::vector<Case> list = [] {
+    auto cases = all();
+    cases.push_back(make_case("pogo", stiefel::Pogo(), pogo, true));
+    cases.push_back(make_case("landing", stiefel::Landing(), landing, false));
+    return cases;
+  }();
   return list;
 }
 

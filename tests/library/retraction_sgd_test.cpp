@@ -72,7 +72,7 @@ class Simulation {
 };
 
 TEST(RetractionSgd, FollowsTheDenseSimulation) {
-  for (const auto& one : cases::all()) {
+  for (const auto& one : cases::every()) {
     for (const auto type : kTypes) {
       for (const auto& layout : kLayouts) {
         for (const double momentum : {0.0, 0.9}) {
@@ -100,7 +100,7 @@ TEST(RetractionSgd, FollowsTheDenseSimulation) {
 }
 
 TEST(RetractionSgd, BareKeepsNoMomentum) {
-  for (const auto& one : cases::all()) {
+  for (const auto& one : cases::every()) {
     const auto weight = support::point({4, 9});
     const auto bare = one.sgd({weight}, 0.1, 0, false);
     randomize_gradients({weight});
@@ -191,7 +191,7 @@ TEST(RetractionSgd, EuclideanGroupsAreTorchSgd) {
 }
 
 TEST(RetractionSgd, ANonFiniteGradientLeavesPointAndMomentumAlone) {
-  for (const auto& one : cases::all()) {
+  for (const auto& one : cases::every()) {
     for (const double momentum : {0.0, 0.9}) {
       for (const double bad : {std::nan(""), HUGE_VAL, 1e300}) {
         SCOPED_TRACE(::testing::Message() << one.name << " momentum " << momentum << " " << bad);
@@ -220,7 +220,7 @@ TEST(RetractionSgd, ANonFiniteGradientLeavesPointAndMomentumAlone) {
 }
 
 TEST(RetractionSgd, ASkippedMatrixKeepsPointAndMomentumBitForBit) {
-  for (const auto& one : cases::all()) {
+  for (const auto& one : cases::every()) {
     const auto weight = support::point({4, 9});
     const auto optimizer = one.sgd({weight}, 0.1, 0.9, false);
     randomize_gradients({weight});
@@ -234,7 +234,7 @@ TEST(RetractionSgd, ASkippedMatrixKeepsPointAndMomentumBitForBit) {
 }
 
 TEST(RetractionSgd, HalfKeepsAMaster) {
-  for (const auto& one : cases::all()) {
+  for (const auto& one : cases::every()) {
     const auto exact = support::point({8, 20}, at::kFloat);
     const auto rounded = exact.detach().to(at::kBFloat16).requires_grad_();
     const auto optimizer = one.sgd({rounded}, 0.05, 0.9, false);
@@ -248,12 +248,14 @@ TEST(RetractionSgd, HalfKeepsAMaster) {
     }
     EXPECT_TRUE(torch::equal(state_of(*optimizer).master, start.detach())) << one.name;
     EXPECT_TRUE(torch::equal(start.detach().to(at::kBFloat16), rounded.detach())) << one.name;
-    EXPECT_LT(support::defect(start), 2e-5) << one.name;
+    if (one.retract) {  // the others come near the manifold only
+      EXPECT_LT(support::defect(start), 2e-5) << one.name;
+    }
   }
 }
 
 TEST(RetractionSgd, ALazilyConjugatedParameterMovesToo) {
-  for (const auto& one : cases::all()) {
+  for (const auto& one : cases::every()) {
     const auto plain = support::point({5, 12}, at::kComplexDouble);
     const auto lazy = plain.detach().conj().resolve_conj().conj().requires_grad_();
     ASSERT_TRUE(lazy.is_conj());

@@ -81,7 +81,7 @@ TEST(Retraction, TheShapesMustAgree) {
 }
 
 TEST(Descent, ProjectsRawDirectionsAndKeepsAMomentumTangent) {
-  for (const auto& one : cases::all()) {
+  for (const auto& one : cases::every()) {
     for (const auto type : kTypes) {
       for (const auto& [p, n] : std::vector<std::pair<int64_t, int64_t>>{{4, 11}, {6, 6}, {1, 7}, {5, 8}}) {
         for (const double turn : {0.05, 0.6, 3.0}) {

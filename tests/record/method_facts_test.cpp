@@ -47,7 +47,7 @@ TEST(MethodFacts, OptimizersAreFoundAndOthersRefusedWithTheNames) {
           std::string(error.what()),
           "--optim is '" + std::string(other) +
               "'; it must be one of sgd, adam, adamw, muon, cayley-sgd, cayley-adam, cayley-muon, polar, "
-              "polar-ns, qr, cholesky-qr, wen-yin, cayley-closed, cayley-exact");
+              "polar-ns, qr, cholesky-qr, wen-yin, cayley-closed, cayley-exact, pogo, landing");
     }
   }
 }

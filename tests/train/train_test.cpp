@@ -2,6 +2,7 @@
 #include <stiefel/stiefel.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -302,7 +303,7 @@ TEST(Methods, EveryConstrainedOneKeepsItsWeightsOrthonormalAndMovesThem) {
       }
       const auto what = config.method_name();
       for (const auto& weight : measure_orthonormality(*model, config))
-        EXPECT_LT(weight.defect, 3e-5) << what;
+        EXPECT_LT(weight.defect, std::max(3e-5, method.facts.defect_bound)) << what;
       EXPECT_EQ(measure_orthonormality(*model, config).size(), split.manifold.size()) << what;
       EXPECT_GT((split.manifold[1] - before).norm().item<double>(), 1e-4) << what;
       // Bare retractions keep no momentum.

@@ -32,6 +32,10 @@ class STIEFEL_API GroupOptions : public torch::optim::OptimizerOptions {
   bool orthonormalize_on_start() const { return orthonormalize_on_start_; }
   double weight_decay() const { return weight_decay_; }
 
+  /// The largest ‖XᴴX − I‖ that is left bit for bit when a group is first seen: the point may come from a
+  /// checkpoint, and steps keep it where they keep points.
+  virtual double nearest_start() const { return 1e-3; }
+
   /// The largest ‖XᴴX − I‖ from which a step can start.
   virtual double farthest_start() const { return kFarthestStart; }
 

@@ -51,11 +51,11 @@ struct ParameterBatch {
 /// Every group has options of the optimiser's own type, Euclidean ones included; others are an error.
 ///
 /// Parameters on the manifold are checked when their group is first seen: a matrix within 1e-3 of the
-/// manifold is left as it is (the first step draws it in), one further off is made orthonormal with a
-/// warning, and one without full rank is an error. A matrix that a later step finds off the manifold by more
-/// than its group's farthest_start(), because it was loaded or scaled in between, is left in place and
-/// counted, while all others move. On the CPU that step() then throws an error naming it; on a GPU, where a
-/// step cannot look, the next skipped_steps() does.
+/// manifold (nearest_start(); more for landing) is left as it is (the first step draws it in), one further
+/// off is made orthonormal with a warning, and one without full rank is an error. A matrix that a later step
+/// finds off the manifold by more than its group's farthest_start(), because it was loaded or scaled in
+/// between, is left in place and counted, while all others move. On the CPU that step() then throws an error
+/// naming it; on a GPU, where a step cannot look, the next skipped_steps() does.
 ///
 /// On a GPU every step, Euclidean groups included, reads rates and step counts from the device and waits for
 /// nothing, so it can be captured into a CUDA graph after it has been taken once; refresh_rates() brings a

@@ -4,6 +4,7 @@
 #include <stiefel/optim/sgd_options.h>
 #include <stiefel/retractions.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,9 @@ class RetractionSGDOptions : public GroupOptions {
   }
   void validate_method() const override {
     if constexpr (detail::CanValidate<Retraction>::value) retraction_.validate();
+  }
+  double nearest_start() const override {
+    return std::max(GroupOptions::nearest_start(), detail::defect_bound(retraction_));
   }
   void drop_euclidean() override {
     GroupOptions::drop_euclidean();
@@ -78,10 +82,11 @@ namespace detail {
 /// M ← βM + G where there are momenta, and `move` of each batch. A matrix keeps its point and momentum and is
 /// counted in `skipped` where its gradient is not finite, where it is so far off the manifold that ‖X‖² shows
 /// it (counted in `off_manifold` too), and where the retraction does not end on the manifold, as the
-/// approximate ones do at a rate that is far too large.
+/// approximate ones do at a rate that is far too large. `defect_bound` is how far off it a step may end by
+/// design, 0 for a retraction.
 STIEFEL_API void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                                  const at::Tensor& skipped, const at::Tensor& off_manifold,
-                                 const at::Tensor& rate, double momentum, bool batched,
+                                 const at::Tensor& rate, double momentum, bool batched, double defect_bound,
                                  const std::function<void(const Descent&)>& move);
 
 }  // namespace detail
@@ -122,6 +127,7 @@ class RetractionSGD : public ManifoldOptimizer {
     const auto& options = static_cast<const Options&>(group);
     detail::retraction_sgd_(batch.points, batch.momenta, batch.gradients, counters.skipped,
                             counters.off_manifold, rate, options.momentum(), options.batched(),
+                            detail::defect_bound(options.retraction()),
                             [&](const Descent& step) { descend_(options.retraction(), step); });
   }
 

@@ -204,6 +204,10 @@ class ManifoldOptimizer(Optimizer):
 
     # The start.
 
+    def _nearest_start(self, group: Group) -> float:
+        """The largest ‖XᴴX − I‖_F that is left bit for bit when a parameter is first seen."""
+        return _NEAR
+
     @torch.no_grad()
     def _place(self, group: Group) -> None:
         """Checks parameters that have not been seen yet, and makes them orthonormal where they are not."""
@@ -224,7 +228,7 @@ class ManifoldOptimizer(Optimizer):
                     self._write_rounding(parameter)
                 continue
             off = defect(parameter, group["batched"]).max().item()
-            if off <= _NEAR:
+            if off <= self._nearest_start(group):
                 continue
             if not group["orthonormalize_on_start"]:
                 if group.get("polish", True) and not off <= _FARTHEST_START:

@@ -23,7 +23,11 @@ class RetractionSGD(SGDFamily):
     "wen-yin"           the Cayley transform by a 2p×2p solve
     "cayley-closed"     the Cayley transform by an n×n solve
     "cayley-exact"      the Cayley transform by a p×p solve
+    "pogo"              no retraction: X + ξ and one normal step, within ¾‖ξ‖⁴ of the manifold
+    "landing"           no retraction: X is pulled towards the manifold, its ‖XᴴX − I‖ is 0.5 at most
     ==================  =================================================================================
+
+    "pogo" and "landing" take ξ = skew(MXᴴ)X, half the canonical gradient.
 
     Args:
         params: parameters, or groups of them.
@@ -67,6 +71,12 @@ class RetractionSGD(SGDFamily):
                 capturable=capturable,
             ),
         )
+
+    def _nearest_start(self, group: Group) -> float:
+        # What landing's own bound allows may come from a checkpoint of it (stiefel::Landing::epsilon).
+        if group["retraction"] == "landing":
+            return 0.5
+        return super()._nearest_start(group)
 
     def _init_manifold_state(self, group: Group, state: State, point: Tensor) -> None:
         if group["momentum"] != 0:
