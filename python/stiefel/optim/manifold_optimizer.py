@@ -421,14 +421,30 @@ class ManifoldOptimizer(Optimizer):
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Loads a state. Tensors keep the types in which they were saved: a float32 master of a bfloat16
         parameter stays float32."""
-        info = state_dict.get("stiefel", {"optimizer": type(self).__name__, "skipped_steps": 0})
-        if info["optimizer"] != type(self).__name__:
-            raise ValueError(
-                f"stiefel: the state is of {info['optimizer']}, not of {type(self).__name__}; load it with"
-                " the optimizer that saved it"
-            )
-        self._check_state(state_dict)
-        super().load_state_dict(state_dict)
+        if not hasattr(self, "register_load_state_dict_pre_hook"):  # before torch 2.1
+            self._check_state(state_dict)
+            super().load_state_dict(state_dict)
+            self._adopt_state(state_dict)
+            return
+        # The user's hooks may replace the state before it is loaded, and see it after.
+        replaced: Dict[str, Any] = {}
+
+        def check(_: Optimizer, state: Dict[str, Any]) -> None:
+            self._check_state(state)
+            replaced.update(state)
+
+        handles = [
+            self.register_load_state_dict_pre_hook(check),
+            self.register_load_state_dict_post_hook(lambda _: self._adopt_state(replaced), prepend=True),
+        ]
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _adopt_state(self, state_dict: Dict[str, Any]) -> None:
+        """What torch has loaded as it loads its own states, put right."""
         for group in self.param_groups:
             self._check_group(group)
         for parameter, group, saved in self._saved_states(state_dict):
@@ -438,7 +454,7 @@ class ManifoldOptimizer(Optimizer):
         self._rates.clear()
         self._counters.clear()
         self._written.clear()
-        self._skipped_before = info["skipped_steps"]
+        self._skipped_before = state_dict.get("stiefel", {}).get("skipped_steps", 0)
 
     def _saved_states(self, state_dict: Dict[str, Any]) -> List[Tuple[Tensor, Group, State]]:
         """Each parameter that has a saved state, with its group's saved options and that state."""
@@ -451,6 +467,12 @@ class ManifoldOptimizer(Optimizer):
 
     def _check_state(self, state_dict: Dict[str, Any]) -> None:
         """Everything is checked first, so that a bad state changes nothing."""
+        saved_by = state_dict.get("stiefel", {}).get("optimizer", type(self).__name__)
+        if saved_by != type(self).__name__:
+            raise ValueError(
+                f"stiefel: the state is of {saved_by}, not of {type(self).__name__}; load it with"
+                " the optimizer that saved it"
+            )
         for parameter, group, saved in self._saved_states(state_dict):
             for key, value in saved.items():
                 if not isinstance(value, Tensor):
