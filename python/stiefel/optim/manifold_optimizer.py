@@ -24,6 +24,9 @@ _REDUCED = (torch.float16, torch.bfloat16)
 # State tensors that hold one number per matrix.
 _PER_MATRIX = ("second_moment", "step")
 
+# Whether torch.compile is tracing (torch 2.1 and later): then nothing may read a tensor's value.
+_is_compiling: Callable[[], bool] = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+
 
 @dataclass
 class Batch:
@@ -76,8 +79,14 @@ def check_range(name: str, value: float, low: float, high: float) -> None:
 
 
 def check_not_negative(name: str, value: float) -> None:
-    if not (value >= 0 and math.isfinite(value)):
+    if not 0 <= value < math.inf:  # false for NaN; torch.compile cannot trace math.isfinite
         raise ValueError(f"stiefel: {name} must be finite and not negative; got {value}")
+
+
+def reads_rate_on_device(group: Group, lr: Union[float, Tensor]) -> bool:
+    """Whether a Euclidean step reads its rate on a GPU and counts its steps there, to be captured into a CUDA
+    graph. torch.compile, which traces every step as capturable, has graphs of its own."""
+    return group["capturable"] and isinstance(lr, Tensor) and lr.is_cuda and not _is_compiling()
 
 
 class ManifoldOptimizer(Optimizer):
@@ -252,14 +261,24 @@ class ManifoldOptimizer(Optimizer):
     def _write_rounding(self, parameter: Tensor) -> None:
         """Makes a half or bfloat16 parameter the rounding of its master."""
         parameter.detach().copy_(self.state[parameter]["master"])
-        self._written[parameter] = parameter._version
+        if not _is_compiling():  # a compiled step knows no versions
+            self._written[parameter] = parameter._version
 
     def _follow_changes(self, parameter: Tensor, master: Tensor, batched: bool) -> None:
         """A parameter that someone else has written since becomes its own new master; a loaded master is
         trusted."""
+        point = parameter.detach().float()
+        if _is_compiling():
+            # Neither a version nor a value can be read: written is what is not the master's rounding. The
+            # step itself draws it in.
+            written = (parameter.detach() != master.to(parameter.dtype)).any()
+            master.copy_(torch.where(written, point, master))
+            return
         if self._written.get(parameter, parameter._version) == parameter._version:
             return
-        point = parameter.detach().float()
+        if torch.equal(parameter, master.to(parameter.dtype)):  # written by a compiled step, or with itself
+            self._written[parameter] = parameter._version
+            return
         # Rounding alone takes it off the manifold. What is further off is left to the step to refuse.
         if defect(point, batched).max().item() <= _FARTHEST_START:
             orthonormalize_(point, batched)
@@ -274,14 +293,18 @@ class ManifoldOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._check_capture()
+        compiling = _is_compiling()
+        if not compiling:
+            self._check_capture()
         for index, group in enumerate(self.param_groups):
             self._check_group(group)
-            self._place(group)
+            if not compiling:
+                self._place(group)
             self._step_group(index, group)
-        for device, counters in self._counters.items():
-            if device.type == "cpu":
-                self._report_off_manifold(device, counters)
+        if not compiling:
+            for device, counters in self._counters.items():
+                if device.type == "cpu":
+                    self._report_off_manifold(device, counters)
         return loss
 
     def _step_group(self, index: int, group: Group) -> None:
@@ -316,9 +339,9 @@ class ManifoldOptimizer(Optimizer):
         for parameter in rounded:
             self._write_rounding(parameter)
         for device, batch in euclidean.items():
-            captured = group["capturable"] and device.type == "cuda"
+            capturable = group["capturable"] and device.type == "cuda" and not _is_compiling()
             self._step_euclidean(
-                group, batch, self._rate(index, device, torch.float32) if captured else group["lr"]
+                group, batch, self._rate(index, device, torch.float32) if capturable else group["lr"]
             )
 
     # Rates on the device.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim.sgd import sgd
 
-from .manifold_optimizer import Batch, Group, ManifoldOptimizer, State, check_range
+from .manifold_optimizer import Batch, Group, ManifoldOptimizer, State, check_range, reads_rate_on_device
 
 _HAS_FUSED_SGD = "fused" in inspect.signature(sgd).parameters  # torch 2.3 and later
 
@@ -19,7 +19,7 @@ class SGDFamily(ManifoldOptimizer):
 
     def _check_options(self, group: Group) -> None:
         check_range("momentum", group["momentum"], 0, 1)
-        if not math.isfinite(group["dampening"]):
+        if not abs(group["dampening"]) < math.inf:
             raise ValueError(f"stiefel: dampening must be finite; got {group['dampening']}")
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError(
@@ -34,7 +34,7 @@ class SGDFamily(ManifoldOptimizer):
     def _step_euclidean(self, group: Group, batch: Batch, lr: Union[float, Tensor]) -> None:
         buffers = [state.get("momentum_buffer") for state in batch.states]
         kind: Dict[str, Any] = {}
-        if isinstance(lr, Tensor) and group["capturable"]:
+        if reads_rate_on_device(group, lr):
             if not _HAS_FUSED_SGD:
                 raise RuntimeError(
                     "stiefel: SGD of a Euclidean group that can be captured into a CUDA graph needs torch "
