@@ -155,6 +155,11 @@ class ManifoldOptimizer(Optimizer):
     def _check_options(self, group: Group) -> None:
         """Raises ValueError naming the first option that is out of range."""
 
+    def _what_waits_for_host(self, group: Group) -> str:
+        """The part of a step on the manifold that waits for the host, so that the step cannot be captured
+        into a CUDA graph, and what to use instead; empty where there is none."""
+        return ""
+
     def _is_on_manifold(self, group: Group, parameter: Tensor) -> bool:
         return group["manifold"] == "stiefel"
 
@@ -202,6 +207,9 @@ class ManifoldOptimizer(Optimizer):
         options = {**self.defaults, **param_group}
         self._check_group(options)
         self._check_method(options)
+        waits = self._what_waits_for_host(options) if options["manifold"] == "stiefel" else ""
+        if options["capturable"] and waits:
+            raise ValueError(f"stiefel: capturable is True, but {waits}")
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         try:
@@ -371,6 +379,10 @@ class ManifoldOptimizer(Optimizer):
                 if parameter.grad is None:
                     continue
                 on_manifold = self._is_on_manifold(group, parameter)
+                # First of all: a capture that breaks inside a solver can leave the solver broken.
+                waits = self._what_waits_for_host(group) if on_manifold else ""
+                if waits:
+                    raise RuntimeError(f"stiefel: a step is captured into a CUDA graph, but {waits}")
                 if on_manifold and (index, parameter.device, torch.float64) not in self._rates:
                     raise RuntimeError(
                         "stiefel: a step is captured into a CUDA graph before it was ever taken, so every "

@@ -6,6 +6,11 @@ from .manifold_optimizer import Batch, Counters, Group, Params, State
 from .sgd_family import SGDFamily
 
 
+# Those that have been captured into a CUDA graph (docs/comparison.md): products, and decompositions that run
+# on the device alone. An SVD and a solve by LU wait for the host.
+_CAPTURABLE = ("polar-ns", "qr", "cholesky-qr")
+
+
 class RetractionSGD(SGDFamily):
     r"""Gradient descent on the Stiefel manifold by a retraction, X ← R_X(−lξ), and torch.optim.SGD for
     Euclidean groups.
@@ -24,6 +29,8 @@ class RetractionSGD(SGDFamily):
     "cayley-closed"     the Cayley transform by an n×n solve
     "cayley-exact"      the Cayley transform by a p×p solve
     ==================  =================================================================================
+
+    "polar-ns", "qr" and "cholesky-qr" can be captured into a CUDA graph; the others wait for the host.
 
     Args:
         params: parameters, or groups of them.
@@ -66,6 +73,14 @@ class RetractionSGD(SGDFamily):
                 orthonormalize_on_start=orthonormalize_on_start,
                 capturable=capturable,
             ),
+        )
+
+    def _what_waits_for_host(self, group: Group) -> str:
+        if group["retraction"] in _CAPTURABLE:
+            return ""
+        return (
+            f"the retraction {group['retraction']!r} waits for the host and cannot be captured into a CUDA"
+            f" graph; those that can are {', '.join(map(repr, _CAPTURABLE))}"
         )
 
     def _init_manifold_state(self, group: Group, state: State, point: Tensor) -> None:

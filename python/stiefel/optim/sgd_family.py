@@ -63,3 +63,14 @@ def cayley_options(group: Group) -> Dict[str, Any]:
     """How the Cayley transform is computed: the arguments that the operators of Cayley SGD and ADAM share."""
     names = ("q", "eps", "iterations", "exact", "norm", "polish", "precision", "batched")
     return {name: group[name] for name in names}
+
+
+def waits_in_cayley_step(group: Group) -> str:
+    """What of a Cayley step waits for the host: its decompositions."""
+    for option, what in (("exact", "linear solve"), ("exact_root", "eigendecomposition")):
+        if group.get(option):
+            return (
+                f"the {what} of {option}=True waits for the host and cannot be captured into a CUDA graph;"
+                f" the step of {option}=False can"
+            )
+    return ""
