@@ -1,8 +1,8 @@
 """Builds libstiefel.so with CMake for the torch that is installed, and packs it with the Python package.
 
-    pip install --no-build-isolation .
+    pip install --no-build-isolation --no-deps .
 
-The environment variable CMAKE_ARGS adds arguments for CMake (-DSTIEFEL_CUDA=OFF, say).
+Without --no-deps pip may replace the torch that the library is built for. The environment variable CMAKE_ARGS adds arguments for CMake (-DSTIEFEL_CUDA=OFF, say).
 """
 import os
 import re

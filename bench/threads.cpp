@@ -29,8 +29,9 @@ void set_threads(int64_t chosen) {
   if (chosen != 0) {
     require(chosen, "--threads");
     at::set_num_threads(static_cast<int>(chosen));
-  } else if (std::getenv("OMP_NUM_THREADS") != nullptr) {
-    require(at::get_num_threads(), "OMP_NUM_THREADS");
+  } else if (const char* given = std::getenv("OMP_NUM_THREADS"); given != nullptr) {
+    // Not at::get_num_threads(): a LibTorch with MKL has reduced the number to the cores by now.
+    require(std::strtoll(given, nullptr, 10), "OMP_NUM_THREADS");
   } else {
     at::set_num_threads(static_cast<int>(hardware_threads()));
   }

@@ -1,5 +1,4 @@
 #include <ATen/ATen.h>
-#include <stiefel/manifold.h>
 #include <stiefel/parametrizations.h>
 #include <torch/library.h>
 #include <torch/version.h>
@@ -7,16 +6,42 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "step_matrices.h"
 
 // The operators on the meta device, where a tensor has a shape and a type and no memory: what torch.compile
-// traces with. A step checks its arguments and returns; the others return a tensor of the right shape.
+// traces with. A step checks its arguments and returns; the others return a tensor of the right shape. Where
+// torch.compile traces for all shapes, sizes are symbols, so that nothing here may ask for their values.
 
 namespace stiefel {
 
 namespace {
+
+/// What MatrixView reads from a weight's shape, with sizes that may be symbols.
+struct SymbolicView {
+  std::vector<c10::SymInt> batch_shape;
+  c10::SymInt p = 1, n = 1;
+
+  explicit SymbolicView(const at::Tensor& weight, bool batched = false) {
+    TORCH_CHECK(weight.dim() >= 2,
+                "stiefel: a weight on the manifold needs two or more dimensions; got the shape ",
+                weight.sym_sizes());
+    TORCH_CHECK(weight.sym_numel() > 0, "stiefel: a weight on the manifold has no elements; its shape is ",
+                weight.sym_sizes());
+    const auto sizes = weight.sym_sizes();
+    if (batched) {
+      batch_shape = sizes.slice(0, sizes.size() - 2).vec();
+      p = sizes[sizes.size() - 2];
+      n = sizes.back();
+    } else {
+      p = sizes[0];
+      for (const auto& size : sizes.slice(1)) n = n * size;
+    }
+    if (p > n) std::swap(p, n);
+  }
+};
 
 /// What every step checks, as far as it can without memory.
 void check_meta_step(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
@@ -25,7 +50,7 @@ void check_meta_step(at::TensorList points, at::TensorList momenta, at::TensorLi
   detail::check_step_tensors(points, momenta, gradients);
   if (points.empty()) return;
   detail::check_scalars(rate, {skipped, off_manifold.value_or(at::Tensor())}, points[0].device());
-  for (const auto& point : points) MatrixView(point, batched);
+  for (const auto& point : points) SymbolicView(point, batched);
 }
 
 void meta_sgd(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
@@ -61,14 +86,14 @@ void meta_retraction_sgd(at::TensorList points, at::TensorList momenta, at::Tens
 }
 
 at::Tensor meta_defect(const at::Tensor& weight, bool batched) {
-  return at::empty(MatrixView(weight, batched).batch_shape(), weight.options().dtype(at::kDouble));
+  return at::empty_symint(SymbolicView(weight, batched).batch_shape, weight.options().dtype(at::kDouble));
 }
 
 /// The result of an operator that maps two tensors of one shape to a third.
 at::Tensor meta_like(const at::Tensor& a, const at::Tensor& b, const at::Tensor& like, bool batched) {
-  TORCH_CHECK(a.sizes() == b.sizes(), "stiefel: two tensors of one shape are needed; got ", a.sizes(),
-              " and ", b.sizes());
-  MatrixView(a, batched);
+  TORCH_CHECK(a.sym_sizes() == b.sym_sizes(), "stiefel: two tensors of one shape are needed; got ",
+              a.sym_sizes(), " and ", b.sym_sizes());
+  SymbolicView(a, batched);
   return at::empty_like(like);
 }
 
@@ -86,7 +111,7 @@ at::Tensor meta_polar_direction(const at::Tensor& weight, int64_t, bool, bool ba
 }
 
 at::Tensor meta_in_place(at::Tensor weight, bool batched) {
-  MatrixView(weight, batched);
+  SymbolicView(weight, batched);
   return weight;
 }
 
@@ -97,7 +122,7 @@ at::Tensor meta_random_in_place(at::Tensor weight, bool batched, const c10::opti
 at::Tensor meta_penalty(at::TensorList weights, c10::string_view, int64_t, bool batched,
                         const c10::optional<at::Generator>&) {
   TORCH_CHECK(!weights.empty(), "stiefel: a penalty needs at least one weight; the list is empty");
-  for (const auto& weight : weights) MatrixView(weight, batched);
+  for (const auto& weight : weights) SymbolicView(weight, batched);
   const bool is_double = std::any_of(weights.begin(), weights.end(), [](const at::Tensor& weight) {
     return c10::toRealValueType(weight.scalar_type()) == at::kDouble;
   });
@@ -105,26 +130,26 @@ at::Tensor meta_penalty(at::TensorList weights, c10::string_view, int64_t, bool 
 }
 
 at::Tensor meta_weight(const at::Tensor& proxy, c10::string_view, const c10::optional<at::Tensor>&, int64_t) {
-  return at::empty(proxy.sizes(), proxy.options(), proxy.suggest_memory_format());
+  return at::empty_symint(proxy.sym_sizes(), proxy.options(), proxy.suggest_memory_format());
 }
 
 std::tuple<at::Tensor, at::Tensor> meta_start(const at::Tensor& weight, c10::string_view parametrization) {
-  const MatrixView view(weight);
-  std::vector<int64_t> base;
+  const SymbolicView view(weight);
+  std::vector<c10::SymInt> base;
   switch (parametrization_from_string(std::string(parametrization))) {
     case Parametrization::kOmdsm:
       base = {0};
       break;
     case Parametrization::kHouseholder:
-      base = {view.p()};
+      base = {view.p};
       break;
     case Parametrization::kMatrixExp:
     case Parametrization::kCayley:
-      base = {view.n(), view.n()};
+      base = {view.n, view.n};
       break;
   }
-  return {at::empty(weight.sizes(), weight.options(), weight.suggest_memory_format()),
-          at::empty(base, weight.options())};
+  return {at::empty_symint(weight.sym_sizes(), weight.options(), weight.suggest_memory_format()),
+          at::empty_symint(base, weight.options())};
 }
 
 }  // namespace

@@ -19,11 +19,12 @@ void check_list(at::TensorList list, const char* name, at::TensorList weights) {
               " ", name);
   for (size_t i = 0; i < list.size(); ++i) {
     const auto& weight = weights[i];
-    TORCH_CHECK(list[i].defined() && same_kind(list[i], weight) && list[i].sizes() == weight.sizes(),
+    // Sizes may be symbols where torch.compile traces.
+    TORCH_CHECK(list[i].defined() && same_kind(list[i], weight) && list[i].sym_sizes() == weight.sym_sizes(),
                 "stiefel: the ", name, " must be like their points; entry ", i, " is ",
                 list[i].defined() ? c10::toString(list[i].scalar_type()) : "undefined", " ",
-                list[i].defined() ? list[i].sizes() : at::IntArrayRef(), ", its point ", weight.scalar_type(),
-                " ", weight.sizes(), " on ", weight.device());
+                list[i].defined() ? list[i].sym_sizes() : c10::SymIntArrayRef(), ", its point ",
+                weight.scalar_type(), " ", weight.sym_sizes(), " on ", weight.device());
   }
 }
 

@@ -27,7 +27,7 @@ def check_torch(built: str, installed: str) -> None:
         raise ImportError(
             f"stiefel: libstiefel.so was built for torch {built}, but torch {installed} is installed; their"
             " binary interfaces differ. Build stiefel again for it (pip install --no-build-isolation"
-            f" --force-reinstall . in the checkout), or install torch {_release(built)}"
+            f" --no-deps --force-reinstall . in the checkout), or install torch {_release(built)}"
         )
 
 

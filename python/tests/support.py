@@ -35,3 +35,8 @@ def optimizers():
             groups, **{"lr": 0.1, "momentum": 0.9, "stiefel": True, **o}
         ),
     }
+
+
+def torch_release():
+    """(2, 6) of torch 2.6.0+debian."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2])

@@ -174,39 +174,3 @@ def test_penalties_and_parametrizations_without_a_graph():
         assert not stiefel.penalties.so(weight).requires_grad
     assert not ops.orthonormal_weight(weight.detach(), "cayley").requires_grad
     assert stiefel.penalties.so([weight.detach(), weight]).requires_grad
-
-
-@pytest.mark.skipif(
-    not hasattr(torch.library, "opcheck"), reason="torch.library.opcheck is in torch 2.4 and later"
-)
-def test_opcheck():
-    x, m, g = point(4, 6).detach(), torch.zeros(4, 6).double(), torch.randn(4, 6).double()
-    skipped, rate = scalars("cpu")
-    number = torch.zeros((), dtype=torch.float64)
-    for operation, arguments in (
-        (ops.cayley_sgd_, ([x], [m], [g], skipped, rate, 0.9)),
-        (ops.cayley_adam_, ([x], [m], [number.clone()], [number.clone()], [g], skipped, rate)),
-        (ops.retraction_sgd_, ([x], [], [g], skipped, rate)),
-        (ops.project_tangent, (x, g)),
-        (ops.cayley_retraction, (x, m)),
-        (ops.defect, (x,)),
-        (ops.parametrized_start, (x, "cayley")),
-    ):
-        torch.library.opcheck(
-            operation.default,
-            arguments,
-            test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_static"),
-        )
-    # In-place operators that return their argument have no functional form.
-    for operation in (ops.orthonormalize_, ops.identity_):
-        torch.library.opcheck(operation.default, (x,), test_utils=("test_schema", "test_faketensor"))
-    wanted = x.clone().requires_grad_()
-    for operation, arguments in (
-        (ops.penalty, ([wanted], "so")),
-        (ops.orthonormal_weight, (wanted, "cayley")),
-    ):
-        torch.library.opcheck(
-            operation.default,
-            arguments,
-            test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
-        )

@@ -7,8 +7,17 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
-from .manifold_optimizer import Batch, Counters, Group, ManifoldOptimizer, Params, State, check_range
-from .sgd_family import cayley_options
+from .manifold_optimizer import (
+    Batch,
+    Counters,
+    Group,
+    ManifoldOptimizer,
+    Params,
+    State,
+    check_range,
+    reads_rate_on_device,
+)
+from .sgd_family import cayley_options, waits_in_cayley_step
 
 # Later versions of torch ask whether a parameter is complex; earlier ones look themselves.
 _TAKE_HAS_COMPLEX = {step: "has_complex" in inspect.signature(step).parameters for step in (adam, adamw)}
@@ -82,6 +91,9 @@ class CayleyAdam(ManifoldOptimizer):
         for which, beta in zip(("first", "second"), group["betas"]):
             check_range(f"the {which} of betas", beta, 0, 1)
 
+    def _what_waits_for_host(self, group: Group) -> str:
+        return waits_in_cayley_step(group)
+
     def _init_manifold_state(self, group: Group, state: State, point: Tensor) -> None:
         if "exp_avg" not in state:
             shape = point.shape[:-2] if group["batched"] else ()
@@ -106,7 +118,7 @@ class CayleyAdam(ManifoldOptimizer):
         )
 
     def _step_euclidean(self, group: Group, batch: Batch, lr: Union[float, Tensor]) -> None:
-        on_device = isinstance(lr, Tensor) and group["capturable"]
+        on_device = reads_rate_on_device(group, lr)
         for point, state in zip(batch.points, batch.states):
             if "exp_avg" not in state:
                 state["exp_avg"] = torch.zeros_like(point)

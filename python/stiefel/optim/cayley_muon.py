@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from .manifold_optimizer import Batch, Counters, Group, Params
-from .sgd_family import SGDFamily
+from .sgd_family import SGDFamily, waits_in_cayley_step
 
 
 class CayleyMuon(SGDFamily):
@@ -72,6 +72,9 @@ class CayleyMuon(SGDFamily):
                 capturable=capturable,
             ),
         )
+
+    def _what_waits_for_host(self, group: Group) -> str:
+        return waits_in_cayley_step(group)
 
     def _step_manifold(self, group: Group, batch: Batch, rate: Tensor, counters: Counters) -> None:
         names = (

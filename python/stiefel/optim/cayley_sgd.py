@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 
 from .manifold_optimizer import Batch, Counters, Group, Params
-from .sgd_family import SGDFamily, cayley_options
+from .sgd_family import SGDFamily, cayley_options, waits_in_cayley_step
 
 
 class CayleySGD(SGDFamily):
@@ -85,6 +85,9 @@ class CayleySGD(SGDFamily):
                 capturable=capturable,
             ),
         )
+
+    def _what_waits_for_host(self, group: Group) -> str:
+        return waits_in_cayley_step(group)
 
     def _step_manifold(self, group: Group, batch: Batch, rate: Tensor, counters: Counters) -> None:
         torch.ops.stiefel.cayley_sgd_(

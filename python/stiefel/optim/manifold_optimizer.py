@@ -24,6 +24,9 @@ _REDUCED = (torch.float16, torch.bfloat16)
 # State tensors that hold one number per matrix.
 _PER_MATRIX = ("second_moment", "step")
 
+# Whether torch.compile is tracing (torch 2.1 and later): then nothing may read a tensor's value.
+_is_compiling: Callable[[], bool] = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+
 
 @dataclass
 class Batch:
@@ -76,8 +79,14 @@ def check_range(name: str, value: float, low: float, high: float) -> None:
 
 
 def check_not_negative(name: str, value: float) -> None:
-    if not (value >= 0 and math.isfinite(value)):
+    if not 0 <= value < math.inf:  # false for NaN; torch.compile cannot trace math.isfinite
         raise ValueError(f"stiefel: {name} must be finite and not negative; got {value}")
+
+
+def reads_rate_on_device(group: Group, lr: Union[float, Tensor]) -> bool:
+    """Whether a Euclidean step reads its rate on a GPU and counts its steps there, to be captured into a CUDA
+    graph. torch.compile, which traces every step as capturable, has graphs of its own."""
+    return group["capturable"] and isinstance(lr, Tensor) and lr.is_cuda and not _is_compiling()
 
 
 class ManifoldOptimizer(Optimizer):
@@ -146,6 +155,11 @@ class ManifoldOptimizer(Optimizer):
     def _check_options(self, group: Group) -> None:
         """Raises ValueError naming the first option that is out of range."""
 
+    def _what_waits_for_host(self, group: Group) -> str:
+        """The part of a step on the manifold that waits for the host, so that the step cannot be captured
+        into a CUDA graph, and what to use instead; empty where there is none."""
+        return ""
+
     def _is_on_manifold(self, group: Group, parameter: Tensor) -> bool:
         return group["manifold"] == "stiefel"
 
@@ -193,6 +207,9 @@ class ManifoldOptimizer(Optimizer):
         options = {**self.defaults, **param_group}
         self._check_group(options)
         self._check_method(options)
+        waits = self._what_waits_for_host(options) if options["manifold"] == "stiefel" else ""
+        if options["capturable"] and waits:
+            raise ValueError(f"stiefel: capturable is True, but {waits}")
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         try:
@@ -256,14 +273,24 @@ class ManifoldOptimizer(Optimizer):
     def _write_rounding(self, parameter: Tensor) -> None:
         """Makes a half or bfloat16 parameter the rounding of its master."""
         parameter.detach().copy_(self.state[parameter]["master"])
-        self._written[parameter] = parameter._version
+        if not _is_compiling():  # a compiled step knows no versions
+            self._written[parameter] = parameter._version
 
     def _follow_changes(self, parameter: Tensor, master: Tensor, batched: bool) -> None:
         """A parameter that someone else has written since becomes its own new master; a loaded master is
         trusted."""
+        point = parameter.detach().float()
+        if _is_compiling():
+            # Neither a version nor a value can be read: written is what is not the master's rounding. The
+            # step itself draws it in.
+            written = (parameter.detach() != master.to(parameter.dtype)).any()
+            master.copy_(torch.where(written, point, master))
+            return
         if self._written.get(parameter, parameter._version) == parameter._version:
             return
-        point = parameter.detach().float()
+        if torch.equal(parameter, master.to(parameter.dtype)):  # written by a compiled step, or with itself
+            self._written[parameter] = parameter._version
+            return
         # Rounding alone takes it off the manifold. What is further off is left to the step to refuse.
         if defect(point, batched).max().item() <= _FARTHEST_START:
             orthonormalize_(point, batched)
@@ -278,14 +305,18 @@ class ManifoldOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._check_capture()
+        compiling = _is_compiling()
+        if not compiling:
+            self._check_capture()
         for index, group in enumerate(self.param_groups):
             self._check_group(group)
-            self._place(group)
+            if not compiling:
+                self._place(group)
             self._step_group(index, group)
-        for device, counters in self._counters.items():
-            if device.type == "cpu":
-                self._report_off_manifold(device, counters)
+        if not compiling:
+            for device, counters in self._counters.items():
+                if device.type == "cpu":
+                    self._report_off_manifold(device, counters)
         return loss
 
     def _step_group(self, index: int, group: Group) -> None:
@@ -320,9 +351,9 @@ class ManifoldOptimizer(Optimizer):
         for parameter in rounded:
             self._write_rounding(parameter)
         for device, batch in euclidean.items():
-            captured = group["capturable"] and device.type == "cuda"
+            capturable = group["capturable"] and device.type == "cuda" and not _is_compiling()
             self._step_euclidean(
-                group, batch, self._rate(index, device, torch.float32) if captured else group["lr"]
+                group, batch, self._rate(index, device, torch.float32) if capturable else group["lr"]
             )
 
     # Rates on the device.
@@ -352,6 +383,10 @@ class ManifoldOptimizer(Optimizer):
                 if parameter.grad is None:
                     continue
                 on_manifold = self._is_on_manifold(group, parameter)
+                # First of all: a capture that breaks inside a solver can leave the solver broken.
+                waits = self._what_waits_for_host(group) if on_manifold else ""
+                if waits:
+                    raise RuntimeError(f"stiefel: a step is captured into a CUDA graph, but {waits}")
                 if on_manifold and (index, parameter.device, torch.float64) not in self._rates:
                     raise RuntimeError(
                         "stiefel: a step is captured into a CUDA graph before it was ever taken, so every "
@@ -425,14 +460,30 @@ class ManifoldOptimizer(Optimizer):
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Loads a state. Tensors keep the types in which they were saved: a float32 master of a bfloat16
         parameter stays float32."""
-        info = state_dict.get("stiefel", {"optimizer": type(self).__name__, "skipped_steps": 0})
-        if info["optimizer"] != type(self).__name__:
-            raise ValueError(
-                f"stiefel: the state is of {info['optimizer']}, not of {type(self).__name__}; load it with"
-                " the optimizer that saved it"
-            )
-        self._check_state(state_dict)
-        super().load_state_dict(state_dict)
+        if not hasattr(self, "register_load_state_dict_pre_hook"):  # before torch 2.1
+            self._check_state(state_dict)
+            super().load_state_dict(state_dict)
+            self._adopt_state(state_dict)
+            return
+        # The user's hooks may replace the state before it is loaded, and see it after.
+        replaced: Dict[str, Any] = {}
+
+        def check(_: Optimizer, state: Dict[str, Any]) -> None:
+            self._check_state(state)
+            replaced.update(state)
+
+        handles = [
+            self.register_load_state_dict_pre_hook(check),
+            self.register_load_state_dict_post_hook(lambda _: self._adopt_state(replaced), prepend=True),
+        ]
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _adopt_state(self, state_dict: Dict[str, Any]) -> None:
+        """What torch has loaded as it loads its own states, put right."""
         for group in self.param_groups:
             self._check_group(group)
         for parameter, group, saved in self._saved_states(state_dict):
@@ -442,7 +493,7 @@ class ManifoldOptimizer(Optimizer):
         self._rates.clear()
         self._counters.clear()
         self._written.clear()
-        self._skipped_before = info["skipped_steps"]
+        self._skipped_before = state_dict.get("stiefel", {}).get("skipped_steps", 0)
 
     def _saved_states(self, state_dict: Dict[str, Any]) -> List[Tuple[Tensor, Group, State]]:
         """Each parameter that has a saved state, with its group's saved options and that state."""
@@ -455,6 +506,12 @@ class ManifoldOptimizer(Optimizer):
 
     def _check_state(self, state_dict: Dict[str, Any]) -> None:
         """Everything is checked first, so that a bad state changes nothing."""
+        saved_by = state_dict.get("stiefel", {}).get("optimizer", type(self).__name__)
+        if saved_by != type(self).__name__:
+            raise ValueError(
+                f"stiefel: the state is of {saved_by}, not of {type(self).__name__}; load it with"
+                " the optimizer that saved it"
+            )
         for parameter, group, saved in self._saved_states(state_dict):
             for key, value in saved.items():
                 if not isinstance(value, Tensor):

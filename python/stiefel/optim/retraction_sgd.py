@@ -6,6 +6,11 @@ from .manifold_optimizer import Batch, Counters, Group, Params, State
 from .sgd_family import SGDFamily
 
 
+# Those that have been captured into a CUDA graph (docs/comparison.md): products, and decompositions that run
+# on the device alone. An SVD and a solve by LU wait for the host.
+_CAPTURABLE = ("polar-ns", "qr", "cholesky-qr")
+
+
 class RetractionSGD(SGDFamily):
     r"""Gradient descent on the Stiefel manifold by a retraction, X ← R_X(−lξ), and torch.optim.SGD for
     Euclidean groups.
@@ -27,7 +32,7 @@ class RetractionSGD(SGDFamily):
     "landing"           no retraction: X is pulled towards the manifold, its ‖XᴴX − I‖ is 0.5 at most
     ==================  =================================================================================
 
-    "pogo" and "landing" take ξ = skew(MXᴴ)X, half the canonical gradient.
+    "pogo" and "landing" take ξ = skew(MXᴴ)X, half the canonical gradient. "polar-ns", "qr" and "cholesky-qr" can be captured into a CUDA graph; the others wait for the host.
 
     Args:
         params: parameters, or groups of them.
@@ -77,6 +82,14 @@ class RetractionSGD(SGDFamily):
         if group["retraction"] == "landing":
             return 0.5
         return super()._nearest_start(group)
+
+    def _what_waits_for_host(self, group: Group) -> str:
+        if group["retraction"] in _CAPTURABLE:
+            return ""
+        return (
+            f"the retraction {group['retraction']!r} waits for the host and cannot be captured into a CUDA"
+            f" graph; those that can are {', '.join(map(repr, _CAPTURABLE))}"
+        )
 
     def _init_manifold_state(self, group: Group, state: State, point: Tensor) -> None:
         if group["momentum"] != 0:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim.sgd import sgd
 
-from .manifold_optimizer import Batch, Group, ManifoldOptimizer, State, check_range
+from .manifold_optimizer import Batch, Group, ManifoldOptimizer, State, check_range, reads_rate_on_device
 
 _HAS_FUSED_SGD = "fused" in inspect.signature(sgd).parameters  # torch 2.3 and later
 
@@ -19,7 +19,7 @@ class SGDFamily(ManifoldOptimizer):
 
     def _check_options(self, group: Group) -> None:
         check_range("momentum", group["momentum"], 0, 1)
-        if not math.isfinite(group["dampening"]):
+        if not abs(group["dampening"]) < math.inf:
             raise ValueError(f"stiefel: dampening must be finite; got {group['dampening']}")
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError(
@@ -34,7 +34,7 @@ class SGDFamily(ManifoldOptimizer):
     def _step_euclidean(self, group: Group, batch: Batch, lr: Union[float, Tensor]) -> None:
         buffers = [state.get("momentum_buffer") for state in batch.states]
         kind: Dict[str, Any] = {}
-        if isinstance(lr, Tensor) and group["capturable"]:
+        if reads_rate_on_device(group, lr):
             if not _HAS_FUSED_SGD:
                 raise RuntimeError(
                     "stiefel: SGD of a Euclidean group that can be captured into a CUDA graph needs torch "
@@ -63,3 +63,14 @@ def cayley_options(group: Group) -> Dict[str, Any]:
     """How the Cayley transform is computed: the arguments that the operators of Cayley SGD and ADAM share."""
     names = ("q", "eps", "iterations", "exact", "norm", "polish", "precision", "batched")
     return {name: group[name] for name in names}
+
+
+def waits_in_cayley_step(group: Group) -> str:
+    """What of a Cayley step waits for the host: its decompositions."""
+    for option, what in (("exact", "linear solve"), ("exact_root", "eigendecomposition")):
+        if group.get(option):
+            return (
+                f"the {what} of {option}=True waits for the host and cannot be captured into a CUDA graph;"
+                f" the step of {option}=False can"
+            )
+    return ""
