@@ -113,7 +113,7 @@ std::vector<MethodFacts> make_method_facts() {
           .lr_manifold(0.01)
           .pixel_lr_manifold(1e-3)
           .synthetic_lr_manifold(1e-3)
-          .operations("12np² + 38p³")
+          .operations("12np² + 30p³")
           .has_mixed_step()
           .uses_momentum()
           .uses_root(),

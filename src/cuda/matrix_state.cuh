@@ -59,18 +59,20 @@ __device__ inline void increment(int64_t* counter) {
 /// must call it.
 __device__ inline void update_matrix_state(const Context& c, int matrix, const Layout& l,
                                            const Recipe& recipe) {
-  const Lengths lengths(c, l);
-  double sigma2 = 0, zero = 0, none = 0;
-  const int tiles = l.side / kSmallSide;
-  for (int i = threadIdx.x; i < lower_count(tiles); i += kPairThreads)
-    sigma2 += c.pairs[l.first_pair + i].sigma2;
-  sum_over_block(sigma2, zero, none);
+  Decision& state = c.states[matrix].decision;
+  if (recipe.polar.rounds > 0) {
+    double sigma2 = 0, zero = 0, none = 0;
+    const int tiles = l.side / kSmallSide;
+    for (int i = threadIdx.x; i < lower_count(tiles); i += kPairThreads) {
+      sigma2 += c.pairs[l.first_pair + i].sigma2;
+    }
+    sum_over_block(sigma2, zero, none);
+    if (threadIdx.x == 0) state.normal = static_cast<float>(sqrt(sigma2));
+  }
   const bool near = is_near(drift_squared(c, l), recipe);
   if (threadIdx.x != 0) return;
 
-  Decision& state = c.states[matrix].decision;
-  state.frozen = !(lengths.sound() && near);
-  state.normal = static_cast<float>(sqrt(sigma2));
+  state.frozen = !(state.sound && near);
   state.r = 1;
   if (state.frozen) increment(recipe.skipped);
   if (!near) increment(recipe.off_manifold);
@@ -78,7 +80,7 @@ __device__ inline void update_matrix_state(const Context& c, int matrix, const L
   const Matrix& a = c.matrices[matrix];
   double v = *a.v, k = *a.k;
   if (!state.frozen) {
-    v = recipe.beta2 * v + (1 - recipe.beta2) * lengths.g2;  // v ← β₂v + (1 − β₂)‖G‖²_F
+    v = recipe.beta2 * v + (1 - recipe.beta2) * state.g2;  // v ← β₂v + (1 − β₂)‖G‖²_F
     k += 1;
     *a.v = v;
     *a.k = k;

@@ -154,11 +154,12 @@ struct alignas(16) PairNorms {
 
 /// What is found out about a matrix: by find_normal_part, and from `r` on by find_tangent_part.
 struct Decision {
+  double g2;      ///< ‖G‖²
   float m_scale;  ///< M₁ = m_scale·M after the projection, a power of two
-  int sound;      ///< its momentum is finite
+  int sound;      ///< gradient and momentum are finite
   double r;       ///< Cayley ADAM's r, 1 for the others
   int frozen;     ///< it must stay in place: nothing is written
-  float normal;   ///< ‖Σ‖, the length of the normal part that the projection takes off
+  float normal;   ///< Cayley Muon: ‖Σ‖, the length of the normal part that the projection takes off
 };
 
 /// What find_gram_outside finds out, or in Cayley Muon's step the first launch of find_gram_root. Every block
@@ -241,8 +242,8 @@ static_assert(is_plain<TileIndex, 16, 4> && is_plain<RowIndex, 8, 4>);
 static_assert(is_plain<RowSums, 16, 16> && is_plain<PairNorms, 32, 16>,
               "kernels read them as vectors of four");
 static_assert(offsetof(RowSums, inverse_scale) == 12 && offsetof(PairNorms, t2) == 16);
-static_assert(is_plain<Decision, 24> && is_plain<StepSize, 32, 4> && is_plain<State, 56>);
-static_assert(offsetof(State, size) == 24);
+static_assert(is_plain<Decision, 32> && is_plain<StepSize, 32, 4> && is_plain<State, 64>);
+static_assert(offsetof(State, size) == 32);
 static_assert(kAlignment % alignof(RowSums) == 0 && kAlignment % alignof(State) == 0);
 
 }  // namespace stiefel::cuda

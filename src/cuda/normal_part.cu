@@ -64,6 +64,7 @@ __global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const 
     pair.sigma2 = (apart ? 2 : 1) * sigma2;
     if (index.row == 0 && index.column == 0) {
       Decision& decision = c.states[index.matrix].decision;
+      decision.g2 = lengths.g2;
       decision.m_scale = scale;
       decision.sound = lengths.sound();
     }

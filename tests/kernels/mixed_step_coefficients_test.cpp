@@ -157,6 +157,8 @@ TEST_P(Coefficients, MoveTheMatrixAsTheStepInDoubleDoes) {
       const double apart = l.p == l.n ? 0.25 : gradient == CoefficientCase::kRankOne ? 0.15 : 0.05;
       EXPECT_LT(norm(sum(1, polar, -1, exact)), apart * norm(exact));
       direction = tangent(before, polar);
+      EXPECT_NEAR(static_cast<double>(stages.state(s).decision.normal),
+                  std::sqrt(stages.sum_of_pairs(s, &PairNorms::sigma2)), 1e-6);
       EXPECT_FLOAT_EQ(stages.state(s).size.tau, static_cast<float>(-rate));
     }
     const double tau = static_cast<double>(stages.state(s).size.tau);

@@ -32,7 +32,8 @@ class RetractionSGD(SGDFamily):
     "landing"           no retraction: X is pulled towards the manifold, its ‖XᴴX − I‖ is 0.5 at most
     ==================  =================================================================================
 
-    "pogo" and "landing" take ξ = skew(MXᴴ)X, half the canonical gradient. "polar-ns", "qr" and "cholesky-qr" can be captured into a CUDA graph; the others wait for the host.
+    "pogo" and "landing" take ξ = skew(MXᴴ)X, half the canonical gradient. "polar-ns", "qr" and
+    "cholesky-qr" can be captured into a CUDA graph; the others wait for the host.
 
     Args:
         params: parameters, or groups of them.
