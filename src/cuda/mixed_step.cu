@@ -30,7 +30,7 @@
 //  10  x ← x + τM₁ + F H₁ + (C − τI) M₁
 //
 // Cayley Muon moves along D = KM − N x, K ≈ T^(−½). Its step has more launches after 7: those of K
-// (gram_root.cu; eight for three rounds), then Ω_D, R_D and T_D in two (polar_direction.cu), of which 8 and 9
+// (gram_root.cu; five for two rounds), then Ω_D, R_D and T_D in two (polar_direction.cu), of which 8 and 9
 // make F and C, and two more that make them coefficients of x and M₁, so that 10 is x ← x + F H₁ + C M₁.
 
 namespace stiefel::cuda {

@@ -8,7 +8,7 @@
 
 /// The Cayley step on float32 matrices in mixed precision: half-precision products on tensor cores, matrices
 /// that stay orthonormal to about 1e-5. Plain CUDA; all matrices of a list, whatever their shapes, in ten
-/// launches (Cayley Muon with three rounds: 22) and one per 60 matrices' pointers.
+/// launches (Cayley Muon with two rounds: 19) and one per 60 matrices' pointers.
 ///
 /// docs/cuda-kernels.md is the map of these files: which kernel writes which buffer, in which layout and
 /// unit, and what must hold between the launches.
