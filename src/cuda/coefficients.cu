@@ -10,19 +10,12 @@ namespace stiefel::cuda {
 namespace {
 
 /// The step's length and the scales of its coefficients, the same in every block of a matrix. All threads of
-/// the block must call it.
+/// a warp must call it.
 __device__ StepSize step_size(const Context& c, const Layout& l, Decision decision, const Recipe& recipe) {
   const double m2 = momentum_squared(c, l, decision.m_scale);
   const double mu = unit_of(m2);
-  double e2 = 0, omega2 = 0, z2 = 0;
-  const int tiles = l.side / kSmallSide;
-  for (int i = threadIdx.x; i < lower_count(tiles); i += blockDim.x) {
-    const PairNorms pair = c.pairs[l.first_pair + i];
-    e2 += pair.e2;
-    omega2 += pair.omega2;
-    z2 += pair.z2;
-  }
-  sum_over_block(e2, omega2, z2);
+  const double e2 = sum_of_pairs(c, l, &PairNorms::e2), omega2 = sum_of_pairs(c, l, &PairNorms::omega2),
+               z2 = sum_of_pairs(c, l, &PairNorms::z2);
   // ‖W‖²_F = 2 tr T − ‖Ω‖²_F with tr T = ‖M₁‖² − ‖Z‖²; rounding may take it below zero where M vanishes.
   const double norm = mu * sqrt(fmax(0.0, 2 * (m2 / (mu * mu) - z2) - omega2));
   const double alpha = fmin(*recipe.rate, 2 * recipe.q / (norm / decision.r + recipe.eps));

@@ -15,19 +15,12 @@ namespace stiefel::cuda {
 namespace {
 
 /// The step's length and the scales of what it applies, the same in every block of a matrix. All threads of
-/// the block must call it.
+/// a warp must call it.
 __device__ StepSize polar_step_size(const Context& c, const Layout& l, const Decision& decision,
                                     const Recipe& recipe) {
   const double mu = unit_of(momentum_squared(c, l, decision.m_scale));
-  double e2 = 0, z2 = 0, t2 = 0;
-  const int tiles = l.side / kSmallSide;
-  for (int i = threadIdx.x; i < lower_count(tiles); i += blockDim.x) {
-    const PairNorms& pair = c.pairs[l.first_pair + i];
-    e2 += pair.e2;
-    z2 += pair.z2;
-    t2 += pair.t2;
-  }
-  sum_over_block(e2, z2, t2);
+  const double e2 = sum_of_pairs(c, l, &PairNorms::e2), z2 = sum_of_pairs(c, l, &PairNorms::z2),
+               t2 = sum_of_pairs(c, l, &PairNorms::t2);
   const PolarRecipe& polar = recipe.polar;
   const double gram = sqrt(t2);
   // A momentum that is what rounding left of its normal part has no direction.

@@ -34,45 +34,27 @@ struct Lengths {
   __device__ bool sound() const { return g2 <= 3.4e30 && m2 <= 3.4e30; }
 };
 
-/// ‖E‖² of a matrix, in every thread of a warp. All threads of the warp must call it.
-__device__ inline float drift_squared(const Context& c, const Layout& l) {
-  const int tiles = l.side / kSmallSide;
-  float e2 = 0;
-  for (int i = static_cast<int>(threadIdx.x % 32); i < lower_count(tiles); i += 32) {
-    e2 += c.pairs[l.first_pair + i].e2;
-  }
-#pragma unroll
-  for (int d = 16; d > 0; d /= 2) e2 += __shfl_xor_sync(~0u, e2, d);
-  return e2;
-}
-
-/// Whether a point is near enough to the manifold for the step to draw it in; false for NaN.
-__device__ inline bool is_near(float e2, const Recipe& recipe) {
-  return static_cast<double>(e2) <= recipe.farthest * recipe.farthest;
+/// Whether a point is near enough to the manifold for the step to draw it in; false for NaN. All threads of
+/// the warp must call it.
+__device__ inline bool is_near(const Context& c, const Layout& l, const Recipe& recipe) {
+  return sum_of_pairs(c, l, &PairNorms::e2) <= recipe.farthest * recipe.farthest;
 }
 
 __device__ inline void increment(int64_t* counter) {
   if (counter != nullptr) atomicAdd(reinterpret_cast<unsigned long long*>(counter), 1ull);
 }
 
-/// Counts a matrix that stays in place, and moves Cayley ADAM's v and k. All threads of one block per matrix
+/// Counts a matrix that stays in place, and moves Cayley ADAM's v and k. All threads of one warp per matrix
 /// must call it.
 __device__ inline void update_matrix_state(const Context& c, int matrix, const Layout& l,
                                            const Recipe& recipe) {
   Decision& state = c.states[matrix].decision;
-  if (recipe.polar.rounds > 0) {
-    double sigma2 = 0, zero = 0, none = 0;
-    const int tiles = l.side / kSmallSide;
-    for (int i = threadIdx.x; i < lower_count(tiles); i += kPairThreads) {
-      sigma2 += c.pairs[l.first_pair + i].sigma2;
-    }
-    sum_over_block(sigma2, zero, none);
-    if (threadIdx.x == 0) state.normal = static_cast<float>(sqrt(sigma2));
-  }
-  const bool near = is_near(drift_squared(c, l), recipe);
-  if (threadIdx.x != 0) return;
+  const double sigma2 = recipe.polar.rounds > 0 ? sum_of_pairs(c, l, &PairNorms::sigma2) : 0;
+  const bool near = is_near(c, l, recipe);
+  if (threadIdx.x % 32 != 0) return;
 
   state.frozen = !(state.sound && near);
+  state.normal = static_cast<float>(sqrt(sigma2));
   state.r = 1;
   if (state.frozen) increment(recipe.skipped);
   if (!near) increment(recipe.off_manifold);

@@ -92,13 +92,26 @@ __device__ void sum_over_block(Number& a, Number& b, Number& c) {
   }
 }
 
-/// ‖M₁‖² of a matrix, as if M₁ were not scaled. All threads of the block must call it. Blocks of different
-/// sizes add up in different orders; unit_of() takes the same μ from both but where ‖M₁‖ is at the very edge
-/// of two powers.
+/// The sum of value(i), i < count, in every thread. A warp adds it up by itself, so it is the same to the
+/// last bit in all blocks of all sizes, and no block waits. All threads of the warp must call it.
+template <class Value>
+__device__ double sum_by_warp(int count, Value value) {
+  double sum = 0;
+  for (int i = static_cast<int>(threadIdx.x % 32); i < count; i += 32) sum += value(i);
+#pragma unroll
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+  return sum;
+}
+
+/// The sum of one of the norms of a matrix's pairs of small tiles.
+__device__ inline double sum_of_pairs(const Context& c, const Layout& l, float PairNorms::*norm) {
+  return sum_by_warp(lower_count(l.side / kSmallSide),
+                     [&](int i) { return c.pairs[l.first_pair + i].*norm; });
+}
+
+/// ‖M₁‖² of a matrix, as if M₁ were not scaled.
 __device__ inline double momentum_squared(const Context& c, const Layout& l, float m_scale) {
-  double length = 0, zero = 0, none = 0;
-  for (int i = threadIdx.x; i < l.thin_count; i += blockDim.x) length += c.thin[l.first_thin + i];
-  sum_over_block(length, zero, none);
+  const double length = sum_by_warp(l.thin_count, [&](int i) { return c.thin[l.first_thin + i]; });
   return length / (static_cast<double>(m_scale) * m_scale);
 }
 

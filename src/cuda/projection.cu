@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
   float* staged = stage(tile);
   const float decay = static_cast<float>(recipe.decay), gain = static_cast<float>(recipe.gain);
   const float scale = state.m_scale, back = 1 / (scale * kXScale);
-  const bool frozen = !(state.sound && is_near(drift_squared(c, l), recipe));
+  const bool frozen = !(state.sound && is_near(c, l, recipe));
   __half* m1 = c.halves(l.pieces[kM1]);
   float length = 0;
   const auto next_of = [&](float m, float g, float normal) { return decay * m + gain * g - normal * back; };

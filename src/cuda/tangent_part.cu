@@ -88,7 +88,9 @@ __global__ void __launch_bounds__(kPairThreads, 2)
     pair.z2 = (apart ? 2 : 1) * z2;
   }
   // Nothing in this launch reads what this writes.
-  if (index.row == 0 && index.column == 0) update_matrix_state(c, index.matrix, l, recipe);
+  if (index.row == 0 && index.column == 0 && threadIdx.x < 32) {
+    update_matrix_state(c, index.matrix, l, recipe);
+  }
 }
 
 }  // namespace

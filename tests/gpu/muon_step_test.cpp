@@ -1,10 +1,5 @@
 #include "step_support.h"
 
-#if STIEFEL_HAS_CUDA
-#include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDAGuard.h>
-#endif
-
 // Cayley Muon's step in mixed precision on a GPU. mixed_step_coefficients_test compares its kernels with the
 // step in double for the very K that they found; here it is the whole step, whose K of half-precision Gram
 // matrices differs a little from that of double ones.
@@ -205,44 +200,8 @@ TEST_F(CudaMuonStep, ScalesTheRateByTheShape) {
 
 #if STIEFEL_HAS_CUDA
 TEST_F(CudaMuonStep, LivesInACudaGraph) {
-  std::vector<Tensor> captured, eager;
-  for (const auto& start : points()) {
-    if (start.dim() > 2) continue;
-    captured.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
-    eager.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
-  }
-  const auto options = stiefel::CayleyMuonOptions(0.02).precision(Precision::kMixed);
-  stiefel::CayleyMuon graphed(captured, options), plain(eager, options);
-  const auto set_gradients = [&] {
-    for (size_t i = 0; i < captured.size(); ++i) {
-      const auto g = torch::randn(captured[i].sizes(), captured[i].options().requires_grad(false));
-      if (!captured[i].grad().defined()) captured[i].mutable_grad() = torch::empty_like(g);
-      captured[i].mutable_grad().copy_(g);
-      eager[i].mutable_grad() = g;
-    }
-  };
-  const auto stream = c10::cuda::getStreamFromPool();
-  const c10::cuda::CUDAStreamGuard guard(stream);
-  at::cuda::CUDAGraph graph;
-  set_gradients();
-  graphed.step();
-  plain.step();
-  stream.synchronize();
-  graph.capture_begin();
-  graphed.step();
-  graph.capture_end();
-  for (int step = 0; step < 5; ++step) {
-    set_gradients();
-    const double rate = 0.02 / (1 + step);  // a schedule
-    graphed.param_groups()[0].options().set_lr(rate);
-    plain.param_groups()[0].options().set_lr(rate);
-    graphed.refresh_rates();
-    graph.replay();
-    plain.step();
-  }
-  stream.synchronize();
-  for (size_t i = 0; i < captured.size(); ++i)
-    EXPECT_TRUE(captured[i].equal(eager[i])) << captured[i].sizes();
+  expect_graph_equals_eager<stiefel::CayleyMuon>(
+      stiefel::CayleyMuonOptions(0.02).precision(Precision::kMixed));
 }
 #endif
 

@@ -8,6 +8,11 @@
 
 #include "tests/support.h"
 
+#if STIEFEL_HAS_CUDA
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#endif
+
 // What the tests of the mixed step on a GPU share.
 
 namespace step_test {
@@ -107,5 +112,50 @@ inline double miss(const Tensor& x, const Tensor& from, const Tensor& reference)
   const auto floor = 2e-7 * from.norm().item<double>();
   return std::max(0.0, off - floor) / (reference - from.to(at::kDouble)).norm().item<double>();
 }
+
+#if STIEFEL_HAS_CUDA
+/// Captures an optimizer's step on matrices of many shapes, and expects replays under a schedule to do what
+/// another optimizer does eagerly, bit for bit.
+template <class Optimizer, class Options>
+void expect_graph_equals_eager(const Options& options) {
+  std::vector<Tensor> captured, eager;
+  for (const auto& start : points()) {
+    if (start.dim() > 2) continue;
+    captured.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
+    eager.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
+  }
+  Optimizer graphed(captured, options), plain(eager, options);
+  const auto set_gradients = [&] {
+    for (size_t i = 0; i < captured.size(); ++i) {
+      const auto g = torch::randn(captured[i].sizes(), captured[i].options().requires_grad(false));
+      if (!captured[i].grad().defined()) captured[i].mutable_grad() = torch::empty_like(g);
+      captured[i].mutable_grad().copy_(g);
+      eager[i].mutable_grad() = g;
+    }
+  };
+  const auto stream = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  at::cuda::CUDAGraph graph;
+  set_gradients();
+  graphed.step();
+  plain.step();
+  stream.synchronize();
+  graph.capture_begin();
+  graphed.step();
+  graph.capture_end();
+  for (int step = 0; step < 5; ++step) {
+    set_gradients();
+    const double rate = options.lr() / (1 + step);  // a schedule
+    graphed.param_groups()[0].options().set_lr(rate);
+    plain.param_groups()[0].options().set_lr(rate);
+    graphed.refresh_rates();
+    graph.replay();
+    plain.step();
+  }
+  stream.synchronize();
+  for (size_t i = 0; i < captured.size(); ++i)
+    EXPECT_TRUE(captured[i].equal(eager[i])) << captured[i].sizes();
+}
+#endif
 
 }  // namespace step_test

@@ -272,51 +272,8 @@ TEST_F(CudaStep, ReadsAConvolutionsWeightAsOneMatrix) {
 #if STIEFEL_HAS_CUDA
 TEST_F(CudaStep, LivesInACudaGraph) {
   for (const auto precision : {Precision::kMixed, Precision::kFull}) {
-    std::vector<Tensor> captured, eager;
-    for (const auto& start : points()) {
-      if (start.dim() > 2) continue;
-      captured.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
-      eager.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
-    }
-    const auto options = stiefel::CayleyAdamOptions(0.1).precision(precision);
-    stiefel::CayleyAdam graphed(captured, options), plain(eager, options);
-    const auto set_gradients = [&] {
-      for (size_t i = 0; i < captured.size(); ++i) {
-        const auto g = torch::randn(captured[i].sizes(), captured[i].options().requires_grad(false));
-        if (captured[i].grad().defined()) {
-          captured[i].mutable_grad().copy_(g);
-        } else {
-          captured[i].mutable_grad() = g.clone();
-        }
-        eager[i].mutable_grad() = g;
-      }
-    };
-    const auto stream = c10::cuda::getStreamFromPool();
-    at::cuda::CUDAGraph graph;
-    {
-      const c10::cuda::CUDAStreamGuard guard(stream);
-      set_gradients();
-      graphed.step();
-      plain.step();
-      stream.synchronize();
-      graph.capture_begin();
-      graphed.step();
-      graph.capture_end();
-    }
-    for (int step = 0; step < 5; ++step) {
-      const c10::cuda::CUDAStreamGuard guard(stream);
-      set_gradients();
-      const double rate = 0.1 / (1 + step);  // a schedule
-      graphed.param_groups()[0].options().set_lr(rate);
-      plain.param_groups()[0].options().set_lr(rate);
-      graphed.refresh_rates();
-      graph.replay();
-      plain.step();
-    }
-    stream.synchronize();
-    for (size_t i = 0; i < captured.size(); ++i) {
-      EXPECT_TRUE(captured[i].equal(eager[i])) << captured[i].sizes() << " " << to_string(precision);
-    }
+    SCOPED_TRACE(to_string(precision));
+    expect_graph_equals_eager<stiefel::CayleyAdam>(stiefel::CayleyAdamOptions(0.1).precision(precision));
   }
 }
 

@@ -60,7 +60,7 @@ class OneMatrix {
     recipe.off_manifold = &off_manifold;
     cuda_on_cpu::run(dim3(static_cast<unsigned>(pairs_list_.size())), kPairThreads,
                      [&] { normal_part(context_, pairs_list_.data()); });
-    cuda_on_cpu::run(dim3(1), kPairThreads, [&] { update_matrix_state(context_, 0, layout_, recipe); });
+    cuda_on_cpu::run(dim3(1), 32, [&] { update_matrix_state(context_, 0, layout_, recipe); });
   }
 
   int64_t skipped = 0, off_manifold = 0;
