@@ -1,8 +1,8 @@
 # Debian packages by CPack, as `./dev package` makes them: a package per component.
-#   libstiefel0.1    the library; the name follows its soname, so that two minor versions can be installed side by side
+#   libstiefel0.2    the library; the name follows its soname, so that two minor versions can be installed side by side
 #   libstiefel-dev   headers, CMake and pkg-config files
 #   stiefel          the command, its manual page and completion
-#   python3-stiefel  the Python package, on the library of libstiefel0.1
+#   python3-stiefel  the Python package, on the library of libstiefel0.2
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   message(FATAL_ERROR "STIEFEL_PACKAGES is ON and CMAKE_INSTALL_PREFIX is ${CMAKE_INSTALL_PREFIX}; packages are installed in /usr:"
     " configure with `cmake --preset package`.")

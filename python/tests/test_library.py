@@ -58,7 +58,7 @@ def test_a_missing_library_is_named():
 
 def test_another_torch_is_named(tmp_path):
     (tmp_path / "libstiefel.so").write_text("")
-    (tmp_path / "libstiefel.json").write_text('{"version": "0.1.0", "torch": "0.4.1"}')
+    (tmp_path / "libstiefel.json").write_text('{"version": "0.2.0", "torch": "0.4.1"}')
     code = f"import sys; sys.path[:0] = {sys.path!r}; import stiefel"
     environment = dict(os.environ, STIEFEL_LIBRARY=str(tmp_path / "libstiefel.so"))
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)

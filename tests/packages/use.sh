@@ -3,7 +3,7 @@
 set -euo pipefail
 cd /check
 export DEBIAN_FRONTEND=noninteractive
-ours=(libstiefel0.1 libstiefel-dev stiefel python3-stiefel)
+ours=(libstiefel0.2 libstiefel-dev stiefel python3-stiefel)
 expect() {  # expect TEXT COMMAND…: the command's output has the text
   local text=$1 said
   shift
@@ -20,7 +20,7 @@ echo "== installing"
 apt install ./*.deb
 
 echo "== the command"
-expect "stiefel 0.1" stiefel --version
+expect "stiefel 0.2" stiefel --version
 expect '"libtorch": "1.13' stiefel info --json
 expect "openblas-openmp" stiefel info
 python3 write_mnist.py mnist
@@ -36,7 +36,7 @@ expect "--optim" complete_words stiefel train --op
 expect "step" complete_words stiefel bench ""
 
 echo "== no run paths"
-for file in /usr/bin/stiefel /usr/lib/*/libstiefel.so.0.1; do
+for file in /usr/bin/stiefel /usr/lib/*/libstiefel.so.0.2; do
   ! readelf -d "$file" | grep -E 'RPATH|RUNPATH' || { echo "$file has a run path (above)" >&2; exit 1; }
 done
 
@@ -49,7 +49,7 @@ expect "" g++ -std=c++17 consumer/main.cpp $(pkg-config --cflags --libs stiefel)
 expect "defect" ./by-pkg-config
 
 echo "== Python"
-expect "stiefel 0.1.0, torch 1.13" python3 -c '
+expect "stiefel 0.2.0, torch 1.13" python3 -c '
 import stiefel, torch
 weight = stiefel.init.haar_(torch.empty(8, 20)).requires_grad_()
 before = weight.detach().clone()
