@@ -28,7 +28,8 @@ enum class Norm {
 };
 
 /// The arithmetic of a step on float32 matrices on a GPU. Elsewhere, and for other types and other forms of
-/// the step (closed-form, not polished, another norm than Frobenius, s other than 2), every step is full.
+/// the step (closed-form, not polished, another norm than Frobenius, s other than 2; Cayley Muon with an
+/// exact root, Nesterov's momentum or more than two rounds), every step is full.
 enum class Precision {
   kFull,  ///< products in the matrices' own type
   /// Products on half-precision pieces, several times faster, arranged so that ‖XᴴX − I‖ stays at about 1e-5

@@ -93,7 +93,17 @@ struct PolarLayout {
 };
 
 constexpr PolarLayout polar_layout(const Layout& l) {
-  return {l.z, l.sigma, l.c, l.b, l.f, l.t_squared, l.q, l.st, l.b};
+  PolarLayout at{};
+  at.s = l.z;
+  at.s_rest = l.sigma;
+  at.a = l.c;
+  at.factor = l.b;
+  at.k = l.f;
+  at.other_k = l.t_squared;
+  at.product = l.q;
+  at.omega = l.st;
+  at.turn = l.b;
+  return at;
 }
 
 /// How many halves lie between the starts of two matrices of halves. Both are in the one workspace, in
