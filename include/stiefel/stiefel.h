@@ -17,6 +17,7 @@
 #include <stiefel/parametrizations.h>
 #include <stiefel/penalties.h>
 #include <stiefel/polar.h>
+#include <stiefel/ranks.h>
 #include <stiefel/retractions.h>
 #include <stiefel/schedules.h>
 #include <stiefel/testing.h>

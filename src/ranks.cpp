@@ -1,0 +1,7 @@
+#include <stiefel/ranks.h>
+
+namespace stiefel {
+
+Ranks::~Ranks() = default;
+
+}  // namespace stiefel
