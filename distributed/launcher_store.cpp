@@ -1,0 +1,31 @@
+#include "launcher_store.h"
+
+namespace stiefel::distributed {
+
+namespace {
+
+constexpr const char* kThisMachine = "127.0.0.1";
+
+c10::intrusive_ptr<c10d::TCPStore> open_on_free_port() {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  options.waitWorkers = false;
+  return c10::make_intrusive<c10d::TCPStore>(kThisMachine, options);
+}
+
+}  // namespace
+
+LauncherStore::LauncherStore() : store_(open_on_free_port()) {}
+
+Launch LauncherStore::launch(int64_t rank, int64_t size) const {
+  Launch launch;
+  launch.rank = launch.local_rank = rank;
+  launch.size = size;
+  launch.address = kThisMachine;
+  launch.port = store_->getPort();
+  launch.launcher_store = true;
+  return launch;
+}
+
+}  // namespace stiefel::distributed
