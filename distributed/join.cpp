@@ -32,12 +32,16 @@ class GroupPending final : public Pending {
 
 class GroupWorld final : public World {
  public:
-  GroupWorld(Meeting meeting, c10::intrusive_ptr<Group> group)
-      : meeting_(std::move(meeting)), group_(std::move(group)), ranks_(ranks_of(group_)) {}
+  GroupWorld(Meeting meeting, std::string backend, c10::intrusive_ptr<Group> group)
+      : meeting_(std::move(meeting)),
+        backend_(std::move(backend)),
+        group_(std::move(group)),
+        ranks_(ranks_of(group_)) {}
   ~GroupWorld() override { shut_down(*group_); }
 
   int64_t rank() const override { return group_->getRank(); }
   int64_t size() const override { return group_->getSize(); }
+  std::string backend() const override { return backend_; }
   std::shared_ptr<Ranks> ranks() const override { return ranks_; }
 
   std::unique_ptr<Pending> start_sum_(at::Tensor tensor) override {
@@ -60,6 +64,7 @@ class GroupWorld final : public World {
 
  private:
   Meeting meeting_;
+  std::string backend_;
   c10::intrusive_ptr<Group> group_;
   std::shared_ptr<Ranks> ranks_;
 };
@@ -79,7 +84,7 @@ std::shared_ptr<World> join(const Launch& launch, const JoinOptions& options) {
       "processes: " + std::to_string(launch.size) + "\nbackend: " + backend + "\n" + options.identity,
       patience);
   auto group = make_group(backend, store, launch.rank, launch.size, launch.address, kSlowest);
-  return std::make_shared<GroupWorld>(std::move(meeting), std::move(group));
+  return std::make_shared<GroupWorld>(std::move(meeting), backend, std::move(group));
 }
 
 }  // namespace stiefel::distributed
