@@ -37,6 +37,9 @@ class World {
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
 
+  /// By what tensors travel: "gloo" or "nccl".
+  virtual std::string backend() const = 0;
+
   /// The same processes as an optimizer sees them.
   virtual std::shared_ptr<Ranks> ranks() const = 0;
 

@@ -4,12 +4,14 @@
 #include <stiefel/optim/manifold_optimizer.h>
 
 #include <algorithm>
+#include <sstream>
 #include <tuple>
 #include <typeinfo>
 
 #include "batches.h"
 #include "compat.h"
 #include "device.h"
+#include "shared_steps.h"
 #include "step_matrices.h"
 
 namespace stiefel {
@@ -110,6 +112,17 @@ detail::ParameterBatch choose(const detail::ParameterBatch& all, const std::vect
   return chosen;
 }
 
+/// All weights on the manifold, in the order of the groups.
+std::vector<detail::SharedSteps::Weight> weights_on_manifold(const std::vector<OptimizerParamGroup>& groups) {
+  std::vector<detail::SharedSteps::Weight> result;
+  for (const auto& group : groups) {
+    const auto& options = options_of(group);
+    if (options.manifold() != Manifold::kStiefel) continue;
+    for (const auto& parameter : group.params()) result.push_back({parameter, options.batched()});
+  }
+  return result;
+}
+
 std::string index_key(const char* what, size_t index) { return what + std::to_string(index); }
 
 }  // namespace
@@ -133,6 +146,8 @@ void ParamState::serialize(torch::serialize::InputArchive& archive) {
 ManifoldOptimizer::ManifoldOptimizer(std::vector<OptimizerParamGroup> groups,
                                      std::unique_ptr<GroupOptions> defaults)
     : Optimizer(with_options(groups, *defaults), defaults->clone()) {}
+
+ManifoldOptimizer::~ManifoldOptimizer() = default;
 
 void ManifoldOptimizer::add_param_group(const OptimizerParamGroup& group) {
   Optimizer::add_param_group(with_options(group, static_cast<const GroupOptions&>(defaults())));
@@ -166,6 +181,7 @@ void ManifoldOptimizer::prepare() {
     }
     prepared = group.params().size();
   }
+  if (sharing_) sharing_->assign(weights_on_manifold(param_groups_));
 }
 
 void ManifoldOptimizer::follow_changes(const at::Tensor& parameter, ParamState& state,
@@ -238,12 +254,15 @@ ManifoldOptimizer::Counters& ManifoldOptimizer::counters_on(const at::Device& de
     if (counters.skipped.device() == device) return counters;
   }
   const auto options = at::TensorOptions(at::kLong).device(device);
-  return counters_.emplace_back(Counters{at::zeros({}, options), at::zeros({}, options)});
+  return counters_.emplace_back(
+      Counters{at::zeros({}, options), at::zeros({}, options), 0, at::zeros({2}, options)});
 }
 
 int64_t ManifoldOptimizer::total_skipped() const {
-  int64_t total = 0;
-  for (const auto& counters : counters_) total += counters.skipped.item<int64_t>();
+  int64_t total = skipped_before_;
+  for (const auto& counters : counters_) {
+    total += counters.skipped.item<int64_t>() + counters.elsewhere[0].item<int64_t>();
+  }
   return total;
 }
 
@@ -253,7 +272,7 @@ int64_t ManifoldOptimizer::skipped_steps() const {
 }
 
 void ManifoldOptimizer::report_off_manifold(Counters& counters) const {
-  const auto off = counters.off_manifold.item<int64_t>();
+  const auto off = counters.off_manifold.item<int64_t>() + counters.elsewhere[1].item<int64_t>();
   if (off == counters.reported) return;
   const auto matrices = off - std::exchange(counters.reported, off);
   at::Tensor worst;
@@ -265,7 +284,8 @@ void ManifoldOptimizer::report_off_manifold(Counters& counters) const {
     for (const auto& parameter : group.params()) {
       if (parameter.device() != counters.skipped.device()) continue;
       const auto* state = find_state(parameter);
-      const auto point = state && state->master.defined() ? state->master : parameter.detach();
+      const bool has_master = state && state->master.defined() && is_mine(parameter);
+      const auto point = has_master ? state->master : parameter.detach();
       const double distance = detail::farthest(point, options.batched());
       if (distance <= most) continue;
       most = distance;
@@ -282,7 +302,7 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::
   std::vector<std::pair<at::Tensor, at::Tensor>> apart;  // points that are not their parameters' memory
   std::vector<std::pair<at::Tensor, ParamState*>> rounded;
   for (auto& parameter : group.params()) {
-    if (!parameter.grad().defined()) continue;
+    if (!parameter.grad().defined() || !is_mine(parameter)) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
                 " is sparse; a step on the manifold moves the whole matrix, so make it dense");
     auto& state = state_of(parameter);
@@ -337,6 +357,7 @@ void ManifoldOptimizer::check_capture() const {
         captures = detail::is_capturing(*asked);
       }
       if (!captures || !parameter.grad().defined()) continue;
+      if (options_of(group).manifold() == Manifold::kStiefel && !is_mine(parameter)) continue;
       TORCH_CHECK(find_state(parameter) && groups_[i].rate.has_copies(),
                   "stiefel: a step is captured into a CUDA graph before it was ever taken, so every replay "
                   "would make its buffers again; take one step before the capture");
@@ -358,6 +379,8 @@ at::Tensor ManifoldOptimizer::step(LossClosure closure) {
   prepare();
   check_capture();
   refresh_rates();
+  consolidated_on_ = -1;
+  if (has_states_of_others_) release_states_of_others();
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     auto& group = param_groups_[i];
     if (options_of(group).manifold() == Manifold::kStiefel) {
@@ -366,13 +389,85 @@ at::Tensor ManifoldOptimizer::step(LossClosure closure) {
       step_euclidean_group(group, groups_[i].rate);
     }
   }
+  if (sharing_) exchange_steps();
   for (auto& counters : counters_) {
     if (counters.skipped.device().is_cpu()) report_off_manifold(counters);
   }
   return loss;
 }
 
+bool ManifoldOptimizer::is_mine(const at::Tensor& parameter) const {
+  return !sharing_ || sharing_->is_mine(parameter);
+}
+
+void ManifoldOptimizer::distribute(std::shared_ptr<Ranks> ranks) {
+  TORCH_CHECK(ranks, "stiefel: distribute() needs ranks; got none");
+  TORCH_CHECK(!sharing_, "stiefel: the steps of this optimizer are shared among ranks already");
+  const at::NoGradGuard no_grad;
+  auto sharing = std::make_unique<detail::SharedSteps>(std::move(ranks));
+  const auto weights = weights_on_manifold(param_groups_);
+  sharing->check_equal(weights);
+  sharing->assign(weights);
+  sharing_ = std::move(sharing);
+  has_states_of_others_ = true;
+}
+
+void ManifoldOptimizer::exchange_steps() {
+  std::vector<at::Tensor> moved;
+  for (const auto& [parameter, batched] : weights_on_manifold(param_groups_)) {
+    if (parameter.grad().defined()) moved.push_back(parameter);
+  }
+  const auto device_of = [&](size_t i) {
+    return std::make_pair(moved[i].device().type(), moved[i].device().index());
+  };
+  for (const auto& entries : detail::group_by(moved.size(), device_of)) {
+    auto& counters = counters_on(moved[entries[0]].device());
+    const auto mine = at::stack({counters.skipped, counters.off_manifold});
+    counters.elsewhere.copy_(sharing_->exchange(detail::pick(moved, entries), mine).sum(0).sub_(mine));
+  }
+}
+
+void ManifoldOptimizer::release_states_of_others() {
+  has_states_of_others_ = false;
+  for (const auto& weight : weights_on_manifold(param_groups_)) {
+    if (!is_mine(weight.parameter)) state_.erase(state_key(weight.parameter));
+  }
+}
+
+void ManifoldOptimizer::consolidate_states(int64_t rank) {
+  TORCH_CHECK(sharing_,
+              "stiefel: consolidate_states() is for an optimizer that was given ranks by distribute()");
+  const auto& ranks = *sharing_->ranks();
+  TORCH_CHECK(rank >= 0 && rank < ranks.size(), "stiefel: there is no rank ", rank,
+              " to consolidate on; there are ", ranks.size());
+  const at::NoGradGuard no_grad;
+  for (const auto& [parameter, batched] : weights_on_manifold(param_groups_)) {
+    const auto owner = sharing_->owner(parameter);
+    if (owner == rank) continue;
+    std::ostringstream written;
+    if (owner == ranks.rank()) {
+      torch::serialize::OutputArchive archive;
+      if (const auto* state = find_state(parameter)) state->serialize(archive);
+      archive.save_to(written);
+    }
+    const auto text = sharing_->broadcast(written.str(), owner, parameter.device());
+    if (rank != ranks.rank()) continue;
+    torch::serialize::InputArchive archive;
+    std::istringstream reading(text);
+    archive.load_from(reading, parameter.device());
+    auto state = new_state();
+    state->serialize(archive);
+    state_[state_key(parameter)] = std::move(state);
+  }
+  consolidated_on_ = rank;
+  has_states_of_others_ = has_states_of_others_ || rank == ranks.rank();
+}
+
 void ManifoldOptimizer::save(torch::serialize::OutputArchive& archive) const {
+  TORCH_CHECK(!sharing_ || consolidated_on_ == sharing_->ranks()->rank(),
+              "stiefel: the states of a distributed optimizer lie on several ranks; call consolidate_states(",
+              sharing_ ? sharing_->ranks()->rank() : 0, ") on every rank, then save() on rank ",
+              sharing_ ? sharing_->ranks()->rank() : 0);
   archive.write("stiefel_optimizer", c10::IValue(name()));
   archive.write("stiefel_format", c10::IValue(int64_t{1}));
   archive.write("skipped_steps", c10::IValue(total_skipped()));
@@ -437,7 +532,9 @@ void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
   for (size_t i = 0; i < groups; ++i) param_groups_[i].set_options(std::move(options[i]));
   for (auto& [parameter, state] : states) state_[state_key(parameter)] = std::move(state);
   counters_.clear();
-  counters_on(at::kCPU).skipped.fill_(skipped);
+  skipped_before_ = skipped;
+  consolidated_on_ = -1;
+  has_states_of_others_ = sharing_ != nullptr;
 }
 
 }  // namespace stiefel

@@ -4,6 +4,7 @@
 #include <stiefel/export.h>
 #include <stiefel/optim/device_rates.h>
 #include <stiefel/optim/group_options.h>
+#include <stiefel/ranks.h>
 #include <torch/optim/optimizer.h>
 
 #include <memory>
@@ -43,6 +44,8 @@ struct ParameterBatch {
   std::vector<ParamState*> states;
 };
 
+class SharedSteps;
+
 }  // namespace detail
 
 /// What all optimisers here share: groups on the manifold beside Euclidean ones, batching by shape,
@@ -62,6 +65,8 @@ struct ParameterBatch {
 /// schedule's rates there. A capture that would freeze a rate or reset a buffer at every replay is an error.
 class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public DeviceRates {
  public:
+  ~ManifoldOptimizer() override;
+
   /// Gradients are read, never changed. Parameters without a gradient are passed over.
   at::Tensor step(LossClosure closure = nullptr) override;
 
@@ -77,6 +82,22 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
   /// GPU found matrices too far off the manifold.
   int64_t skipped_steps() const;
 
+  /// Shares the steps on the manifold among ranks that hold the same weights: each weight has an owner, which
+  /// alone steps it and keeps its state, and at the end of step() one gathering per device hands all weights
+  /// to all ranks. Owners are chosen so that the work, np² + p³ per matrix, is divided evenly; Euclidean
+  /// groups are stepped by every rank. Called on every rank, before the first step, with equal weights; from
+  /// then on every rank calls step(), with gradients that are equal on all ranks (averaged, as data-parallel
+  /// training does). Skipped steps are counted over all ranks, and an error about a matrix off the manifold
+  /// is thrown on every rank.
+  void distribute(std::shared_ptr<Ranks> ranks);
+
+  /// After this, called on every rank, `rank` has the states of all weights, so that it can save(). The next
+  /// step lets those of other ranks' weights go again.
+  void consolidate_states(int64_t rank = 0);
+
+  /// The state of a distributed optimizer lies on all ranks: save() is for the rank that has called
+  /// consolidate_states() for itself since the last step. The archive is the same as without ranks, and
+  /// load() takes it on every rank, however many there are.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
@@ -100,6 +121,7 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
     at::Tensor skipped;       ///< matrices that were left in place
     at::Tensor off_manifold;  ///< those of them that were too far off the manifold
     int64_t reported = 0;     ///< of the latter, how many an error has told of
+    at::Tensor elsewhere;     ///< both counts of all other ranks, where steps are shared
   };
 
   /// One step of a batch on the manifold, of one type and device. `rate` is the group's rate, one double on
@@ -130,9 +152,16 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
   Counters& counters_on(const at::Device& device);
   int64_t total_skipped() const;
   void report_off_manifold(Counters& counters) const;
+  bool is_mine(const at::Tensor& parameter) const;
+  void exchange_steps();
+  void release_states_of_others();
 
   std::vector<Group> groups_;               // beside torch's param_groups_
   mutable std::vector<Counters> counters_;  // of each device that has points
+  int64_t skipped_before_ = 0;              // counted by the optimizer whose archive this one has loaded
+  std::unique_ptr<detail::SharedSteps> sharing_;  // none on its own
+  int64_t consolidated_on_ = -1;                  // the rank that has all states
+  bool has_states_of_others_ = false;
 };
 
 }  // namespace stiefel

@@ -1,0 +1,101 @@
+#include "shared_steps.h"
+
+#include <algorithm>
+
+namespace stiefel::detail {
+
+namespace {
+
+// Every tensor of a message begins where any type may.
+constexpr int64_t kAlignment = 16;
+
+int64_t padded(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// The part of a message that is a tensor of `like`'s shape and type.
+at::Tensor part_of(const at::Tensor& message, int64_t offset, const at::Tensor& like) {
+  const auto bytes = static_cast<int64_t>(like.numel() * like.element_size());
+  return message.narrow(0, offset, bytes).view(like.scalar_type()).view(like.sizes());
+}
+
+}  // namespace
+
+void SharedSteps::assign(const std::vector<Weight>& weights) {
+  std::vector<const void*> without;
+  std::vector<int64_t> costs;
+  for (const auto& [parameter, batched] : weights) {
+    const void* key = parameter.unsafeGetTensorImpl();
+    if (owners_.count(key) > 0) continue;
+    without.push_back(key);
+    costs.push_back(step_cost(parameter.sizes(), batched));
+  }
+  const auto owners = assign_owners(costs, ranks_->size(), loads_);
+  for (size_t i = 0; i < without.size(); ++i) owners_[without[i]] = owners[i];
+}
+
+int64_t SharedSteps::owner(const at::Tensor& parameter) const {
+  return owners_.at(parameter.unsafeGetTensorImpl());
+}
+
+at::Tensor SharedSteps::exchange(const std::vector<at::Tensor>& weights, const at::Tensor& counts) const {
+  // A rank's message: its counts, then its weights. All are as long as the longest.
+  const auto first = padded(counts.numel() * static_cast<int64_t>(counts.element_size()));
+  std::vector<int64_t> ends(static_cast<size_t>(ranks_->size()), first);
+  std::vector<int64_t> offsets;
+  for (const auto& weight : weights) {
+    auto& end = ends[static_cast<size_t>(owner(weight))];
+    offsets.push_back(end);
+    end += padded(weight.numel() * static_cast<int64_t>(weight.element_size()));
+  }
+  const auto length = *std::max_element(ends.begin(), ends.end());
+  const auto mine = at::empty({length}, counts.options().dtype(at::kByte));
+  part_of(mine, 0, counts).copy_(counts);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (is_mine(weights[i])) part_of(mine, offsets[i], weights[i]).copy_(weights[i].detach());
+  }
+  const auto all = ranks_->gather(mine);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!is_mine(weights[i]))
+      weights[i].detach().copy_(part_of(all[owner(weights[i])], offsets[i], weights[i]));
+  }
+  std::vector<at::Tensor> of_ranks;
+  for (int64_t rank = 0; rank < ranks_->size(); ++rank) of_ranks.push_back(part_of(all[rank], 0, counts));
+  return at::stack(of_ranks);
+}
+
+std::string SharedSteps::broadcast(const std::string& text, int64_t from, const at::Device& device) const {
+  const bool mine = from == ranks_->rank();
+  // A sum in which all but one rank have zeros.
+  const auto length =
+      at::full({1}, mine ? static_cast<int64_t>(text.size()) : int64_t{0}, at::kLong).to(device);
+  ranks_->sum_(length);
+  auto bytes = at::zeros({length.item<int64_t>()}, at::kByte);
+  if (mine) std::copy(text.begin(), text.end(), bytes.data_ptr<uint8_t>());
+  bytes = bytes.to(device);
+  ranks_->sum_(bytes);
+  bytes = bytes.to(at::kCPU);
+  const auto* begin = bytes.data_ptr<uint8_t>();
+  return {begin, begin + bytes.numel()};
+}
+
+void SharedSteps::check_equal(const std::vector<Weight>& weights) const {
+  if (weights.empty()) return;
+  std::vector<at::Tensor> sums;
+  const auto on = at::TensorOptions(at::kDouble).device(weights[0].parameter.device());
+  sums.push_back(at::full({}, static_cast<double>(weights.size()), on));
+  // In double, so that equal weights have equal sums and others hardly do.
+  auto total = at::zeros({}, on);
+  for (const auto& [parameter, batched] : weights) {
+    const auto x = parameter.is_complex() ? at::view_as_real(parameter.detach().resolve_conj().resolve_neg())
+                                          : parameter.detach();
+    total = total * 1.25 + x.sum(at::kDouble).to(on.device()) + static_cast<double>(x.numel());
+  }
+  sums.push_back(total);
+  const auto all = ranks_->gather(at::stack(sums)).to(at::kCPU);
+  for (int64_t rank = 1; rank < ranks_->size(); ++rank) {
+    TORCH_CHECK(all[rank].equal(all[0]), "stiefel: the weights on the manifold of rank ", rank,
+                " are not those of rank 0; begin with the same weights on all ranks, by the same seed or by a"
+                " broadcast, before distribute()");
+  }
+}
+
+}  // namespace stiefel::detail
