@@ -22,6 +22,12 @@ constexpr const char* kSuspicion = "suspicion";
 
 }  // namespace
 
+std::string lost_rank(c10d::Store& store) {
+  if (!store.check({kLost})) return {};
+  const auto text = store.get(kLost);
+  return {text.begin(), text.end()};
+}
+
 Heartbeat::Heartbeat(const Launch& launch, milliseconds timeout, OnLost on_lost)
     : launch_(launch),
       timeout_(timeout),
@@ -77,10 +83,7 @@ void Heartbeat::talk() {
   try {
     do {
       store_->add(key("beat", launch_.rank), 1);
-      if (store_->check({kLost})) {
-        const auto text = store_->get(kLost);
-        return report({text.begin(), text.end()});
-      }
+      if (const auto lost = lost_rank(*store_); !lost.empty()) return report(lost);
       if (store_->check({kSuspicion})) suspicious_ = true;
       if (suspicious_ && !std::exchange(told, true)) store_->set(kSuspicion, {1});
       const auto beats = next == launch_.rank ? heard + 1 : store_->add(key("beat", next), 0);

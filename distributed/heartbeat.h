@@ -15,6 +15,9 @@
 
 namespace stiefel::distributed {
 
+/// What is written in a store about the rank that is lost; empty where none is.
+std::string lost_rank(c10d::Store& store);
+
 /// Notices that a rank is lost, and tells all others which one, while the ranks' main threads compute or wait
 /// in a collective.
 ///

@@ -28,8 +28,7 @@ c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, bool server, mi
   options.waitWorkers = false;
   options.timeout = limit;
   auto store = c10::make_intrusive<c10d::TCPStore>(launch.address, options);
-  return c10::make_intrusive<c10d::PrefixStore>("stiefel/" + std::to_string(launch.attempt),
-                                                std::move(store));
+  return numbered_store(std::move(store), launch.attempt);
 }
 
 constexpr const char* kAllCame = "1";
@@ -73,6 +72,10 @@ std::string first_difference(const std::string& text, const std::string& first) 
 }  // namespace
 
 bool holds_store(const Launch& launch) { return launch.rank == 0 && !launch.launcher_store; }
+
+c10::intrusive_ptr<c10d::Store> numbered_store(c10::intrusive_ptr<c10d::Store> store, int64_t attempt) {
+  return c10::make_intrusive<c10d::PrefixStore>("stiefel/" + std::to_string(attempt), std::move(store));
+}
 
 c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, milliseconds limit) {
   const bool server = holds_store(launch);

@@ -23,6 +23,9 @@ c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, std::chrono::mi
 /// One more connection of a rank to a store that is open: each connection does one thing at a time.
 c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, std::chrono::milliseconds limit);
 
+/// The part of a store that belongs to one attempt.
+c10::intrusive_ptr<c10d::Store> numbered_store(c10::intrusive_ptr<c10d::Store> store, int64_t attempt);
+
 /// What ranks agree on through the store, without a process group.
 class Meeting {
  public:
