@@ -9,9 +9,7 @@
 
 namespace stiefel::data {
 
-namespace {
-
-uint32_t checksum(const at::Tensor& tensor) {
+uint32_t checksum_of(const at::Tensor& tensor) {
   const auto plain = tensor.contiguous();
   const auto* bytes = static_cast<const Bytef*>(plain.data_ptr());
   auto crc = crc32(0L, Z_NULL, 0);
@@ -25,8 +23,10 @@ uint32_t checksum(const at::Tensor& tensor) {
   return static_cast<uint32_t>(crc);
 }
 
+namespace {
+
 Fingerprint::Part part_of(const Images& images) {
-  return {images.size(), checksum(images.pixels), checksum(images.labels)};
+  return {images.size(), checksum_of(images.pixels), checksum_of(images.labels)};
 }
 
 void compare(const Fingerprint::Part& before, const Fingerprint::Part& now, const std::string& name,

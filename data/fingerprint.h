@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +21,9 @@ struct Fingerprint {
   Part train;
   Part test;
 };
+
+/// The CRC-32 of a tensor's numbers, in their order; on the CPU.
+uint32_t checksum_of(const at::Tensor& tensor);
 
 Fingerprint fingerprint_of(const Dataset& dataset);
 

@@ -5,6 +5,8 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
+#include "sync_batch_norm.h"
+
 namespace stiefel::models {
 
 using torch::nn::AnyModule;
@@ -37,8 +39,9 @@ AnyModule ConstrainedLayers::convolution(int64_t in, int64_t out, int64_t kernel
 }
 
 AnyModule ConstrainedLayers::normalization(int64_t channels) const {
-  if (!choice_.decorrelated) return Layers::normalization(channels);
-  return AnyModule(nn::DecorrelatedBatchNorm2d(channels));
+  if (choice_.decorrelated) return AnyModule(nn::DecorrelatedBatchNorm2d(channels));
+  if (!choice_.ranks_of_norm) return Layers::normalization(channels);
+  return AnyModule(SyncBatchNorm2d(torch::nn::BatchNormOptions(channels), choice_.ranks_of_norm));
 }
 
 }  // namespace stiefel::models

@@ -57,6 +57,7 @@ struct Config {
   std::string weights = "plain";
   int64_t group_size = 0;
   std::string normalization = "batch";
+  bool sync_norm = false;
 
   std::string augment = "auto";
   double dropout = 0;
@@ -90,7 +91,7 @@ struct Config {
         "polar-ns, qr, cholesky-qr, wen-yin, cayley-closed or cayley-exact), or pogo or landing, which only "
         "come near it; landing's defect is bounded (by 0.5), not zero");
     visitor("epochs", self.epochs, "passes over the training set");
-    visitor("batch", self.batch, "images a step");
+    visitor("batch", self.batch, "images per step, over all processes");
     visitor("seed", self.seed, "of the weights, the order, the augmentation and the dropout masks");
     visitor("lr", self.lr, "rate of the Euclidean parameters (default: the paper's for the optimiser)");
     visitor("lr-manifold", self.lr_manifold,
@@ -144,6 +145,8 @@ struct Config {
     visitor("group-size", self.group_size,
             "output channels that omdsm makes orthonormal together; 0: all it can");
     visitor("normalisation", self.normalization, "batch, or dbn, which also decorrelates the channels");
+    visitor("sync-norm", self.sync_norm,
+            "batch statistics over the batches of all processes instead of each process's own");
     visitor("augment", self.augment, "auto (flip-crop for CIFAR, none otherwise), none, flip or flip-crop");
     visitor("dropout", self.dropout, "in the blocks of a Wide ResNet");
     visitor("permuted", self.permuted, "read the pixels of --task pixel in a fixed random order");

@@ -6,9 +6,11 @@
 
 namespace stiefel::train {
 
-Display::Display(int64_t epochs, int64_t steps_per_epoch, bool constrained)
-    : epochs_(epochs), steps_(steps_per_epoch), constrained_(constrained), columns_{{9}, {8}, {7}, {7},
-                                                                                    {9}, {8}, {11}} {
+Display::Display(int64_t epochs, int64_t steps_per_epoch, bool constrained, bool shown)
+    : epochs_(epochs), steps_(steps_per_epoch), constrained_(constrained), shown_(shown), columns_{{9}, {8},
+                                                                                                   {7}, {7},
+                                                                                                   {9}, {8},
+                                                                                                   {11}} {
   if (constrained) columns_.insert(columns_.begin() + 5, {8});
 }
 
@@ -16,10 +18,12 @@ void Display::begin(std::optional<double> defect) {
   defect_ = defect;
   std::vector<std::string> titles{"epoch", "loss", "train %", "test %", "rate", "images/s", "left"};
   if (constrained_) titles.insert(titles.begin() + 5, "defect");
-  line_.print(base::aligned_line(titles, columns_));
+  if (shown_) line_.print(base::aligned_line(titles, columns_));
 }
 
-bool Display::is_due() { return line_.is_terminal() && line_.is_due(std::chrono::milliseconds(250)); }
+bool Display::is_due() {
+  return shown_ && line_.is_terminal() && line_.is_due(std::chrono::milliseconds(250));
+}
 
 void Display::update(int64_t epoch, int64_t step, double loss, double error, double images_per_second,
                      double seconds_left) {
@@ -33,12 +37,17 @@ void Display::update(int64_t epoch, int64_t step, double loss, double error, dou
                          base::format_duration(seconds_left)));
 }
 
-void Display::clear() { line_.clear(); }
+void Display::clear() {
+  if (shown_) line_.clear();
+}
 
-void Display::note(const std::string& text) { line_.print(text); }
+void Display::note(const std::string& text) {
+  if (shown_) line_.print(text);
+}
 
 void Display::finish_epoch(const record::EpochMetrics& m) {
   defect_ = m.defect_max;
+  if (!shown_) return;
   const auto left = m.seconds / static_cast<double>(m.epoch) * static_cast<double>(epochs_ - m.epoch);
   std::vector<std::string> cells{fmt::format("{}/{}", m.epoch, epochs_),
                                  fmt::format("{:.4f}", m.train_loss),

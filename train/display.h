@@ -15,8 +15,8 @@ namespace stiefel::train {
 /// for each finished epoch anywhere.
 class Display {
  public:
-  /// `epochs` in all; `constrained`: whether there is a defect to show.
-  Display(int64_t epochs, int64_t steps_per_epoch, bool constrained);
+  /// `epochs` in all; `constrained`: whether there is a defect to show; `shown` false: nothing is written.
+  Display(int64_t epochs, int64_t steps_per_epoch, bool constrained, bool shown = true);
 
   /// Writes the table's header; `defect` is what the weights start with, where they are orthonormal.
   void begin(std::optional<double> defect);
@@ -38,6 +38,7 @@ class Display {
   int64_t epochs_;
   int64_t steps_;
   bool constrained_;
+  bool shown_;
   std::vector<base::Column> columns_;
   base::TerminalLine line_{stdout};
   std::optional<double> defect_;  // the last that was measured

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "distributed/world.h"
 #include "models/network.h"
 #include "precision.h"
 #include "train/tasks/task.h"
@@ -13,8 +14,9 @@ struct Evaluation {
 };
 
 /// Evaluates a network on a part of a task's items, in evaluation mode; it is in training mode afterwards.
-/// `products`: see TensorCoreScope.
+/// `products`: see TensorCoreScope. With a world its ranks share the items, and each has the same result:
+/// that of one process, bit for bit where the weights are equal and batches are computed alike.
 Evaluation evaluate(models::Network& network, const Task& task, Task::Part part, NetworkPrecision precision,
-                    bool products);
+                    bool products, distributed::World* world = nullptr);
 
 }  // namespace stiefel::train

@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "data/seeds.h"
 #include "methods.h"
@@ -15,26 +16,29 @@ namespace stiefel::train {
 
 namespace {
 
-std::shared_ptr<models::Network> make_image_network(const Config& config, const TaskShape& shape) {
+std::shared_ptr<models::Network> make_image_network(const Config& config, const TaskShape& shape,
+                                                    std::shared_ptr<Ranks> ranks) {
   models::ConstrainedLayers::Choice choice;
   if (config.is_parametrized()) choice.weights = parametrization_from_string(config.weights);
   choice.group_size = config.group_size;
   choice.decorrelated = config.normalization == "dbn";
+  if (config.sync_norm) choice.ranks_of_norm = std::move(ranks);
   return models::make_classifier(config.model, {shape.inputs, shape.outputs, config.dropout},
                                  models::ConstrainedLayers(choice));
 }
 
 }  // namespace
 
-std::shared_ptr<models::Network> make_network(const Config& config) {
+std::shared_ptr<models::Network> make_network(const Config& config, std::shared_ptr<Ranks> ranks) {
   const auto shape = shape_of(config);
-  if (!is_sequence_task(config.task)) return make_image_network(config, shape);
+  if (!is_sequence_task(config.task)) return make_image_network(config, shape, std::move(ranks));
   return models::make_recurrent(config.model, {shape.inputs, shape.outputs, shape.every_step});
 }
 
-std::shared_ptr<models::Network> make_initial_network(const Config& config, const c10::Device& device) {
+std::shared_ptr<models::Network> make_initial_network(const Config& config, const c10::Device& device,
+                                                      std::shared_ptr<Ranks> ranks) {
   torch::manual_seed(data::mix(static_cast<uint64_t>(config.seed), 0, 0, data::Purpose::kInitialization));
-  auto model = make_network(config);
+  auto model = make_network(config, std::move(ranks));
   if (find_method(config.optim).facts.is_constrained()) model->place_on_manifold();
   model->to(device);
   const torch::NoGradGuard no_grad;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stiefel/ranks.h>
+
 #include <memory>
 
 #include "models/network.h"
@@ -9,12 +11,14 @@
 namespace stiefel::train {
 
 /// The network that a config describes, for its task, with its layers. Throws std::invalid_argument where the
-/// network does not suit the task.
-std::shared_ptr<models::Network> make_network(const Config& config);
+/// network does not suit the task. With `--sync-norm` its batch normalisation is over the batches of these
+/// ranks, where there are any.
+std::shared_ptr<models::Network> make_network(const Config& config, std::shared_ptr<Ranks> ranks = nullptr);
 
 /// The network of a run before its first step: on the device, its weights drawn by the seed and, for a
 /// constrained method, orthonormal where they go on the manifold.
-std::shared_ptr<models::Network> make_initial_network(const Config& config, const c10::Device& device);
+std::shared_ptr<models::Network> make_initial_network(const Config& config, const c10::Device& device,
+                                                      std::shared_ptr<Ranks> ranks = nullptr);
 
 /// Which of its parameters the config's optimiser keeps orthonormal, and the others: all of them where it
 /// keeps none.

@@ -86,10 +86,11 @@ void resolve_task(Config& config, const record::MethodFacts& method) {
         "cayley-muon or a retraction, or the plain network rnn-N",
         config.optim, config.model));
   }
-  if (config.is_parametrized() || config.normalization != "batch" || config.has_penalty() ||
-      config.dropout > 0) {
-    refuse("--weights, --normalisation, --penalty and --dropout are for images, not for --task " +
-           config.task);
+  if (config.is_parametrized() || config.normalization != "batch" || config.sync_norm ||
+      config.has_penalty() || config.dropout > 0) {
+    refuse(
+        "--weights, --normalisation, --sync-norm, --penalty and --dropout are for images, not for --task " +
+        config.task);
   }
 }
 
@@ -123,6 +124,8 @@ void resolve_constraints(const Config& config, const record::MethodFacts& method
                "has no meaning with --optim {}, which keeps the weights orthonormal itself; use sgd or adam",
                config.optim));
   }
+  if (config.sync_norm && config.normalization != "batch")
+    refuse("--sync-norm", fmt::format("has no meaning with --normalisation {}", config.normalization));
   if (config.group_size > 0 && config.weights != "omdsm")
     refuse("--group-size", "has no meaning without --weights omdsm");
 }

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <stiefel/manifold.h>
 #include <stiefel/optim/device_rates.h>
+#include <stiefel/optim/manifold_optimizer.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
@@ -18,6 +19,7 @@
 #include "base/interrupt.h"
 #include "base/stopwatch.h"
 #include "clip.h"
+#include "data/fingerprint.h"
 #include "data/seeds.h"
 #include "device.h"
 #include "display.h"
@@ -29,6 +31,7 @@
 #include "record/run_facts.h"
 #include "record/system.h"
 #include "record/tensorboard.h"
+#include "replicas.h"
 
 namespace stiefel::train {
 
@@ -46,16 +49,47 @@ std::string what_waits_for_host(const Config& config) {
   return {};
 }
 
+/// This process's part of every batch.
+BatchShare share_of(const Config& config, const distributed::World* world) {
+  if (world == nullptr) return {};
+  const auto ranks = world->size();
+  if (config.batch % ranks != 0) {
+    throw std::invalid_argument(fmt::format(
+        "--batch is {}, which {} processes cannot share evenly; choose a multiple of {}, such as {}",
+        config.batch, ranks, ranks, std::max<int64_t>(1, config.batch / ranks) * ranks));
+  }
+  return {world->rank(), ranks};
+}
+
+/// Over which ranks batch statistics are taken.
+std::shared_ptr<Ranks> ranks_of_norm(const distributed::World* world) {
+  return world != nullptr && world->size() > 1 ? world->ranks() : nullptr;
+}
+
+std::vector<ManifoldOptimizer*> manifold_optimizers(const Optimizers& optimizers) {
+  std::vector<ManifoldOptimizer*> found;
+  for (const auto& optimizer : optimizers) {
+    if (auto* ours = dynamic_cast<ManifoldOptimizer*>(optimizer.get())) found.push_back(ours);
+  }
+  return found;
+}
+
+/// Steps on a GPU between two looks at whether another rank was asked to stop: a look waits for the device.
+constexpr int64_t kStepsPerLook = 64;
+
 }  // namespace
 
-Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command)
+Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command,
+                 std::shared_ptr<distributed::World> world)
     : config_(config),
       folder_(std::move(folder)),
       command_(std::move(command)),
+      world_(std::move(world)),
+      share_(share_of(config, world_.get())),
       device_(choose_device(config.device)),
       precision_(choose_precision(config, device_)),
-      task_(make_task(config, device_)),
-      model_(make_initial_network(config, device_)),
+      task_(make_task(config, device_, share_)),
+      model_(make_initial_network(config, device_, ranks_of_norm(world_.get()))),
       split_(split_for(*model_, config)),
       optimizers_(make_optimizers(*model_, config)),
       rates_(config, optimizers_),
@@ -76,6 +110,25 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
       graph_.refuse("an optimiser takes its rate from the host");
     }
   }
+  if (world_) join_ranks();
+}
+
+/// Checks that all ranks begin alike, and shares the work of a step among them.
+void Trainer::join_ranks() {
+  if (state_.data) {
+    const auto& [train, test] = *state_.data;
+    world_->require_equal("the data", fmt::format("training images: {} {:08x} {:08x}\ntest images: {} {:08x} "
+                                                  "{:08x}\n",
+                                                  train.images, train.pixels, train.labels, test.images,
+                                                  test.pixels, test.labels));
+  }
+  world_->require_equal("the initial weights", weight_checksums(*model_));
+  buckets_ = std::make_unique<distributed::GradientBuckets>(world_, model_->parameters());
+  totals_ = std::make_unique<StepTotals>(world_, device_);
+  for (auto* optimizer : manifold_optimizers(optimizers_)) optimizer->distribute(world_->ranks());
+  if (world_->backend() != "nccl") {
+    graph_.refuse(fmt::format("{} waits for the host; --backend nccl does not", world_->backend()));
+  }
 }
 
 std::vector<std::string> Trainer::changes_of_data(const record::Checkpoints::Loaded& checkpoint) const {
@@ -85,6 +138,13 @@ std::vector<std::string> Trainer::changes_of_data(const record::Checkpoints::Loa
 }
 
 void Trainer::resume(const record::Checkpoints::Loaded& loaded) {
+  if (world_) {
+    world_->require_equal("the checkpoint",
+                          fmt::format("{}\n{:08x}\n", loaded.path.filename().string(),
+                                      data::checksum_of(at::from_blob(
+                                          const_cast<char*>(loaded.archive.data()),
+                                          static_cast<int64_t>(loaded.archive.size()), at::kByte))));
+  }
   if (const auto changes = changes_of_data(loaded); !changes.empty()) {
     throw std::runtime_error(fmt::format(
         "{} has changed since {} was written: {}; restore it, or name its folder as data-dir in {}",
@@ -110,7 +170,8 @@ void Trainer::prepare_step(int64_t step) {
   for (auto& optimizer : optimizers_) refresh_rates(*optimizer);
   task_->seek(epoch, step);
   if (config_.dropout > 0) {
-    torch::manual_seed(data::mix(static_cast<uint64_t>(config_.seed), epoch, step, data::Purpose::kDropout));
+    torch::manual_seed(data::mix(static_cast<uint64_t>(config_.seed), epoch, step, data::Purpose::kDropout) +
+                       static_cast<uint64_t>(share_.rank));
   }
   if (penalty_) penalty_->prepare(epoch, step);
 }
@@ -119,6 +180,7 @@ void Trainer::prepare_step(int64_t step) {
 void Trainer::step_on_device() {
   const auto batch = task_->next();
   for (auto& optimizer : optimizers_) optimizer->zero_grad();
+  if (buckets_) buckets_->begin();
   at::Tensor scores;
   at::Tensor loss;
   {
@@ -130,11 +192,33 @@ void Trainer::step_on_device() {
     }
     if (precision_ == NetworkPrecision::kBf16) scores = scores.to(at::kFloat);
     loss = task_->loss(scores, batch.targets);
+    if (totals_) totals_->start(*task_, loss, scores, batch.targets);
     (penalty_ ? loss + penalty_->value() : loss).backward();
   }
+  if (buckets_) buckets_->finish();
   if (config_.clip > 0) clip_gradients_(split_.euclidean, config_.clip);
   for (auto& optimizer : optimizers_) optimizer->step();
-  tally_.add(*task_, loss, scores, batch.targets);
+  if (totals_) {
+    totals_->finish(tally_);
+  } else {
+    tally_.add(*task_, loss, scores, batch.targets);
+  }
+}
+
+/// Whether to stop before the next step; all ranks stop before the same one.
+bool Trainer::is_asked_to_stop() {
+  const bool here = base::InterruptGuard::signal() != 0;
+  if (!world_) return here;
+  if (here) totals_->ask_to_stop();
+  if (state_.step == 0) return false;  // an epoch's first step follows upon agreed_signal()
+  if (device_.is_cuda() && state_.step % kStepsPerLook != 0) return false;
+  return totals_->asked_to_stop();
+}
+
+/// The signal that came to this process or to another rank; 0 where none did.
+int Trainer::agreed_signal() const {
+  const int here = base::InterruptGuard::signal();
+  return world_ ? static_cast<int>(largest_of_all(*world_, here, device_)) : here;
 }
 
 void Trainer::train_epoch(Display& display) {
@@ -143,7 +227,7 @@ void Trainer::train_epoch(Display& display) {
   const base::Stopwatch stopwatch;
   const double before = state_.epoch_seconds;
   const int64_t first = state_.step;
-  while (state_.step < steps && base::InterruptGuard::signal() == 0) {
+  while (state_.step < steps && !is_asked_to_stop()) {
     one_step(state_.step);
     if (const auto reason = graph_.take_reason()) {
       display.note("no CUDA graph, so every step is launched kernel by kernel: " + *reason);
@@ -196,7 +280,7 @@ std::vector<double> Trainer::time_steps(int64_t count) {
 }
 
 Evaluation Trainer::evaluate(Task::Part part) {
-  return train::evaluate(*model_, *task_, part, precision_, is_sequence_task(config_.task));
+  return train::evaluate(*model_, *task_, part, precision_, is_sequence_task(config_.task), world_.get());
 }
 
 std::vector<double> Trainer::measure_defects() const {
@@ -218,6 +302,7 @@ record::EpochMetrics Trainer::finish_epoch() {
   state_.seconds += state_.epoch_seconds;
   m.seconds = state_.seconds;
   m.images_per_second = images / m.epoch_seconds;
+  if (world_ && !config_.sync_norm) share_statistics(*world_, *model_);
   const auto test = evaluate(Task::Part::kTest);
   m.test_loss = test.loss;
   m.test_error = test.error;
@@ -242,10 +327,15 @@ record::EpochMetrics Trainer::finish_epoch() {
 }
 
 void Trainer::checkpoint(bool best) {
+  if (world_) {
+    for (auto* optimizer : manifold_optimizers(optimizers_)) optimizer->consolidate_states(0);
+  }
+  if (share_.rank != 0) return;
   checkpoints_.save(*model_, optimizers_, state_, record::to_toml(config_), best);
 }
 
 void Trainer::write_record(const std::string& status) const {
+  if (share_.rank != 0) return;
   int64_t on_manifold = 0;
   for (const auto& weight : split_.manifold) on_manifold += weight.numel();
   auto facts = record::new_run_facts(folder_, command_, started_, config_, device_);
@@ -256,17 +346,19 @@ void Trainer::write_record(const std::string& status) const {
                 {"manifold_matrices", split_.manifold.size()},
                 {"precision", to_string(precision_)},
                 {"graph", graph_.captured()}});
+  if (world_) facts.update({{"processes", world_->size()}, {"backend", world_->backend()}});
   if (!earlier_.empty()) facts["earlier"] = earlier_;
   record::write_run_facts(folder_, facts);
 }
 
 Outcome Trainer::run() {
   const base::InterruptGuard interrupts;
-  base::write_file(folder_ / "config.toml", record::to_toml(config_));
+  const bool writes = share_.rank == 0;
+  if (writes) base::write_file(folder_ / "config.toml", record::to_toml(config_));
   write_record("running");
-  record::write_metrics(folder_, state_.history);
+  if (writes) record::write_metrics(folder_, state_.history);
   const auto defects = measure_defects();
-  Display display(config_.epochs, steps_per_epoch(), !defects.empty());
+  Display display(config_.epochs, steps_per_epoch(), !defects.empty(), writes);
   display.begin(defects.empty() ? std::nullopt
                                 : std::optional<double>(*std::max_element(defects.begin(), defects.end())));
   const auto started = static_cast<double>(std::time(nullptr)) - state_.seconds;
@@ -274,16 +366,18 @@ Outcome Trainer::run() {
   record::CheckpointInterval interval(config_.checkpoint_every, 0);
   while (state_.epoch < config_.epochs && !state_.has_stalled(config_.patience)) {
     train_epoch(display);
-    if (const int signal = base::InterruptGuard::signal(); signal != 0) {
+    if (const int signal = agreed_signal(); signal != 0) {
       display.clear();
       checkpoint(false);
       write_record("interrupted");
+      if (world_) world_->barrier();
       return {signal, {}};
     }
     const auto metrics = finish_epoch();
     state_.history.push_back(metrics);
     display.finish_epoch(metrics);
-    const bool due = interval.is_due(state_.epoch, stopwatch.seconds()) || state_.epoch == config_.epochs;
+    bool due = interval.is_due(state_.epoch, stopwatch.seconds()) || state_.epoch == config_.epochs;
+    if (world_) due = as_rank_0_says(*world_, due, device_);  // their clocks differ
     const double error = metrics.deciding_error();
     // Where the best epoch decides nothing, it is only looked for among those that are written anyway.
     const bool best_matters = metrics.validation_error || config_.patience > 0;
@@ -292,8 +386,8 @@ Outcome Trainer::run() {
       state_.best = error;
       state_.best_epoch = state_.epoch;
     }
-    record::write_metrics(folder_, state_.history);
-    if (config_.tensorboard) record::write_tensorboard(folder_, state_.history, started);
+    if (writes) record::write_metrics(folder_, state_.history);
+    if (writes && config_.tensorboard) record::write_tensorboard(folder_, state_.history, started);
     if (due || best || state_.has_stalled(config_.patience)) {
       const double now = stopwatch.seconds();
       checkpoint(best);
@@ -303,6 +397,7 @@ Outcome Trainer::run() {
   }
   // Written last, so that resuming a run that died here marks it finished.
   write_record("finished");
+  if (world_) world_->barrier();
   if (state_.epoch < config_.epochs) return {0, state_.best_epoch};
   return {};
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "distributed/gradient_buckets.h"
+#include "distributed/world.h"
 #include "evaluation.h"
 #include "learning_rates.h"
 #include "methods.h"
@@ -16,6 +18,7 @@
 #include "precision.h"
 #include "record/checkpoint.h"
 #include "step_graph.h"
+#include "step_totals.h"
 #include "tally.h"
 #include "train/resolve_config.h"
 #include "train/tasks/task.h"
@@ -31,10 +34,18 @@ struct Outcome {
 /// One training run: the task with its data on the device, the network, its optimisers and where it stands.
 /// Everything random is a function of the seed, the epoch and the step, so a checkpoint holds no generator's
 /// state.
+///
+/// With a world, its processes train the network together, each on its part of every batch. All of them build
+/// a trainer of the same config and call the same functions; rank 0 writes what a run leaves behind, and is
+/// the only one that shows anything. A checkpoint is whole, so a run goes on with any number of processes,
+/// with results that are equal up to rounding. Without `sync-norm` a batch normalisation takes its statistics
+/// from its process's part, and dropout's masks are drawn for each rank.
 class Trainer {
  public:
   /// Builds everything from a resolved config; `folder` is the run's.
-  Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command);
+  /// Throws std::invalid_argument where the processes of `world` cannot share the batch evenly.
+  Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command,
+          std::shared_ptr<distributed::World> world = nullptr);
 
   /// Goes on from a checkpoint of this config. Throws std::runtime_error naming what has changed where the
   /// data is not what the checkpoint was trained on.
@@ -68,6 +79,9 @@ class Trainer {
   std::vector<std::string> changes_of_data(const record::Checkpoints::Loaded& checkpoint) const;
 
  private:
+  void join_ranks();
+  bool is_asked_to_stop();
+  int agreed_signal() const;
   void train_epoch(class Display& display);
   void one_step(int64_t step);
   void prepare_step(int64_t step);
@@ -79,6 +93,8 @@ class Trainer {
   Config config_;
   std::filesystem::path folder_;
   std::vector<std::string> command_;
+  std::shared_ptr<distributed::World> world_;  ///< none where this process trains alone
+  BatchShare share_;
   torch::Device device_;
   NetworkPrecision precision_;
   std::unique_ptr<Task> task_;
@@ -90,6 +106,8 @@ class Trainer {
   record::RunState state_;
   record::Checkpoints checkpoints_;
   Tally tally_;
+  std::unique_ptr<distributed::GradientBuckets> buckets_;  ///< with a world
+  std::unique_ptr<StepTotals> totals_;                     ///< with a world
   StepGraph graph_;
   std::string started_;
   nlohmann::json earlier_;  ///< the parts of the run before this one

@@ -14,11 +14,12 @@ import sys
 
 # Each folder, from the top, and the folders that it may include.
 HOUSE = {
-    "app": {"paper", "bench", "report", "train", "record", "models", "data", "base", "include"},
-    "paper": {"bench", "report", "train", "record", "models", "data", "base", "include"},
-    "bench": {"train", "record", "models", "data", "base", "include"},
+    "app": {"paper", "bench", "report", "train", "distributed", "record", "models", "data", "base", "include"},
+    "paper": {"bench", "report", "train", "distributed", "record", "models", "data", "base", "include"},
+    "bench": {"train", "distributed", "record", "models", "data", "base", "include"},
     "report": {"record", "base"},
-    "train": {"record", "models", "data", "base", "include"},
+    "train": {"distributed", "record", "models", "data", "base", "include"},
+    "distributed": {"base", "include"},
     "models": {"include", "src/cuda", "base"},
     "record": {"data", "base"},
     "data": {"base"},
@@ -29,7 +30,7 @@ HOUSE = {
     "include": set(),
 }
 # Folders, and single files, whose includes must not bring LibTorch with them.
-WITHOUT_LIBTORCH = ("base/", "report/", "record/config", "record/metrics", "record/run_facts")
+WITHOUT_LIBTORCH = ("base/", "report/", "record/config", "record/metrics", "record/run_facts", "distributed/launch.")
 LIBTORCH = re.compile(r"<(torch|ATen|c10)/|<stiefel/")
 # The library's parts include each other both ways between src/ and src/cuda/: its kernels are part of it.
 INSIDE = {("src", "src/cuda")}

@@ -33,17 +33,19 @@ Parts divide(const data::Dataset& dataset, const Config& config) {
   return {parts.train, parts.validation, dataset.test};
 }
 
-ImageTask::ImageTask(const Config& config, const at::Device& device)
-    : ImageTask(config, device, data::load(config.data, config.data_dir)) {}
+ImageTask::ImageTask(const Config& config, const at::Device& device, const BatchShare& share)
+    : ImageTask(config, device, share, data::load(config.data, config.data_dir)) {}
 
-ImageTask::ImageTask(const Config& config, const at::Device& device, const data::Dataset& dataset)
-    : ImageTask(config, device, divide(dataset, config), data::normalization_of(dataset.train)) {
+ImageTask::ImageTask(const Config& config, const at::Device& device, const BatchShare& share,
+                     const data::Dataset& dataset)
+    : ImageTask(config, device, share, divide(dataset, config), data::normalization_of(dataset.train)) {
   fingerprint_ = data::fingerprint_of(dataset);
 }
 
-ImageTask::ImageTask(const Config& config, const at::Device& device, const Parts& parts,
-                     const data::Normalization& normalization)
+ImageTask::ImageTask(const Config& config, const at::Device& device, const BatchShare& share,
+                     const Parts& parts, const data::Normalization& normalization)
     : config_(config),
+      share_(share),
       train_(parts.train, normalization, device, format_of(config)),
       test_(parts.test, normalization, device, format_of(config)),
       table_(device) {
@@ -60,10 +62,10 @@ void ImageTask::seek(int64_t epoch, int64_t step) {
     std::vector<at::Tensor> variants;
     for (int64_t i = 0; i < steps; ++i) {
       auto drawn = data::DeviceImages::draw_variants(config_.batch, augment, seed, epoch, i);
-      if (!drawn.defined()) return order;
+      if (!drawn.defined()) return share_.of(order, 2);
       variants.push_back(drawn);
     }
-    return at::cat({order, at::stack(variants).unsqueeze(1)}, 1);
+    return share_.of(at::cat({order, at::stack(variants).unsqueeze(1)}, 1), 2);
   });
 }
 

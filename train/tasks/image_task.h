@@ -23,7 +23,7 @@ Parts divide(const data::Dataset& dataset, const Config& config);
 /// Classification of whole images, augmented and normalised on the device.
 class ImageTask : public Task {
  public:
-  ImageTask(const Config& config, const at::Device& device);
+  ImageTask(const Config& config, const at::Device& device, const BatchShare& share = {});
 
   std::optional<data::Fingerprint> fingerprint() const override { return fingerprint_; }
   int64_t steps_per_epoch() const override { return train_.size() / config_.batch; }
@@ -33,16 +33,19 @@ class ImageTask : public Task {
   TaskBatch items(Part part, int64_t from, int64_t to) const override;
 
  private:
-  ImageTask(const Config& config, const at::Device& device, const data::Dataset& dataset);
-  ImageTask(const Config& config, const at::Device& device, const Parts& parts,
+  ImageTask(const Config& config, const at::Device& device, const BatchShare& share,
+            const data::Dataset& dataset);
+  ImageTask(const Config& config, const at::Device& device, const BatchShare& share, const Parts& parts,
             const data::Normalization& normalization);
 
   Config config_;
+  BatchShare share_;
   data::Fingerprint fingerprint_;
   data::DeviceImages train_;
   data::DeviceImages test_;
   std::optional<data::DeviceImages> validation_;
-  EpochTable table_;  // (steps, 1 or 2, batch): the images of each step and, where augmented, their variants
+  EpochTable table_;  // (steps, 1 or 2, share): the images of each step that are ours and, where augmented,
+                      // their variants
 };
 
 }  // namespace stiefel::train

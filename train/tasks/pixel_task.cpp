@@ -19,7 +19,8 @@ at::Tensor sequences(const at::Tensor& bytes) { return bytes.to(at::kFloat).div_
 
 }  // namespace
 
-PixelTask::PixelTask(const Config& config, const at::Device& device) : config_(config), table_(device) {
+PixelTask::PixelTask(const Config& config, const at::Device& device, const BatchShare& share)
+    : config_(config), share_(share), table_(device) {
   const auto dataset = data::load(config.data, config.data_dir);
   if (dataset.train.pixels.size(1) != 1) {
     throw std::invalid_argument(fmt::format(
@@ -46,9 +47,10 @@ void PixelTask::seek(int64_t epoch, int64_t step) {
     const auto stream =
         data::Stream(data::mix(static_cast<uint64_t>(config_.seed), epoch, 0, data::Purpose::kOrder));
     const auto steps = steps_per_epoch();
-    return data::permutation(train_.labels.size(0), stream)
-        .narrow(0, 0, steps * config_.batch)
-        .view({steps, config_.batch});
+    const auto batches = data::permutation(train_.labels.size(0), stream)
+                             .narrow(0, 0, steps * config_.batch)
+                             .view({steps, config_.batch});
+    return share_.of(batches, 1);
   });
 }
 

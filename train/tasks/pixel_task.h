@@ -8,7 +8,7 @@ namespace stiefel::train {
 /// random order (`permuted`): sequences (N, 784, 1) for 28×28 images.
 class PixelTask : public Task {
  public:
-  PixelTask(const Config& config, const at::Device& device);
+  PixelTask(const Config& config, const at::Device& device, const BatchShare& share = {});
 
   std::optional<data::Fingerprint> fingerprint() const override { return fingerprint_; }
   int64_t steps_per_epoch() const override { return train_.labels.size(0) / config_.batch; }
@@ -26,9 +26,10 @@ class PixelTask : public Task {
   const Sequences& part_of(Part part) const { return part == Part::kTest ? test_ : validation_; }
 
   Config config_;
+  BatchShare share_;
   data::Fingerprint fingerprint_;
   Sequences train_, validation_, test_;
-  EpochTable table_;  // (steps, batch): the sequences of each step
+  EpochTable table_;  // (steps, share): the sequences of each step that are ours
 };
 
 }  // namespace stiefel::train

@@ -8,8 +8,9 @@
 namespace stiefel::train {
 
 void SyntheticTask::seek(int64_t epoch, int64_t step) {
-  const auto made = draw(
+  const auto whole = draw(
       config_.batch, data::mix(static_cast<uint64_t>(config_.seed), epoch, step, data::Purpose::kSequences));
+  const TaskBatch made{share_.of(whole.inputs, 0), share_.of(whole.targets, 0)};
   if (!device_.is_cuda()) {
     sought_ = made;
     return;

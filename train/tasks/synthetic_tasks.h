@@ -11,7 +11,8 @@ class SyntheticTask : public Task {
   static constexpr int64_t kStepsPerEpoch = 100;
   static constexpr int64_t kTestItems = 1000;
 
-  SyntheticTask(const Config& config, const at::Device& device) : config_(config), device_(device) {}
+  SyntheticTask(const Config& config, const at::Device& device, const BatchShare& share = {})
+      : config_(config), device_(device), share_(share) {}
 
   int64_t steps_per_epoch() const override { return kStepsPerEpoch; }
   void seek(int64_t epoch, int64_t step) override;
@@ -27,6 +28,7 @@ class SyntheticTask : public Task {
 
   Config config_;
   at::Device device_;
+  BatchShare share_;
 
  private:
   TaskBatch sought_;

@@ -9,6 +9,12 @@
 
 namespace stiefel::train {
 
+at::Tensor BatchShare::of(const at::Tensor& batch, int64_t dim) const {
+  if (ranks == 1) return batch;
+  const auto items = batch.size(dim) / ranks;
+  return batch.narrow(dim, rank * items, items);
+}
+
 at::Tensor Task::loss(const at::Tensor& scores, const at::Tensor& targets) const {
   return at::cross_entropy_loss(scores, targets);
 }
@@ -24,11 +30,11 @@ TaskShape shape_of(const Config& config) {
   return {config.task == "pixel" ? 1 : facts.channels(), facts.classes, false};
 }
 
-std::unique_ptr<Task> make_task(const Config& config, const at::Device& device) {
-  if (config.task == "pixel") return std::make_unique<PixelTask>(config, device);
-  if (config.task == "copying") return std::make_unique<CopyingTask>(config, device);
-  if (config.task == "adding") return std::make_unique<AddingTask>(config, device);
-  return std::make_unique<ImageTask>(config, device);
+std::unique_ptr<Task> make_task(const Config& config, const at::Device& device, const BatchShare& share) {
+  if (config.task == "pixel") return std::make_unique<PixelTask>(config, device, share);
+  if (config.task == "copying") return std::make_unique<CopyingTask>(config, device, share);
+  if (config.task == "adding") return std::make_unique<AddingTask>(config, device, share);
+  return std::make_unique<ImageTask>(config, device, share);
 }
 
 std::vector<std::string> task_names() { return {"image", "pixel", "copying", "adding"}; }

@@ -21,6 +21,15 @@ struct TaskShape {
 /// The shape of a config's task; needs no data.
 TaskShape shape_of(const Config& config);
 
+/// Which part of every training batch a process takes: of `ranks` equal ones the one numbered `rank`.
+struct BatchShare {
+  int64_t rank = 0;
+  int64_t ranks = 1;
+
+  /// That part of a tensor whose dimension `dim` counts the batch's items.
+  at::Tensor of(const at::Tensor& batch, int64_t dim) const;
+};
+
 /// Items of a task and the answers to them.
 struct TaskBatch {
   at::Tensor inputs;
@@ -28,7 +37,8 @@ struct TaskBatch {
 };
 
 /// What a run learns: where its batches come from and what its answers are worth. Batches are pure functions
-/// of the seed, the epoch and the step, and lie on the device that trains.
+/// of the seed, the epoch and the step, and lie on the device that trains. Several processes share each
+/// batch: what is random is drawn for all of it, so that together they see what one process would.
 class Task {
  public:
   enum class Part { kTest, kValidation };
@@ -74,8 +84,9 @@ class Task {
 };
 
 /// The task of a config: images, pixels one at a time, copying or adding. Throws std::runtime_error where its
-/// data is missing, std::invalid_argument where the config does not suit it.
-std::unique_ptr<Task> make_task(const Config& config, const at::Device& device);
+/// data is missing, std::invalid_argument where the config does not suit it. Its training batches are this
+/// process's share of the config's.
+std::unique_ptr<Task> make_task(const Config& config, const at::Device& device, const BatchShare& share = {});
 
 /// The names that `--task` takes.
 std::vector<std::string> task_names();

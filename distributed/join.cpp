@@ -1,0 +1,63 @@
+#include "join.h"
+
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "base/standard_streams.h"
+#include "group_world.h"
+#include "heartbeat.h"
+#include "meeting.h"
+
+namespace stiefel::distributed {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+void end_process(int64_t rank, const std::string& what) {
+  base::say("rank " + std::to_string(rank) + ": " + what);
+  std::_Exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+std::shared_ptr<World> join(const Launch& launch, const JoinOptions& options) {
+  const auto backend = choose_backend(options.backend, options.on_gpu);
+  const auto patience = 5 * options.timeout;
+  auto store = open_store(launch, patience);
+  Meeting meeting(store, launch);
+  try {
+    meeting.gather_ranks(patience);
+  } catch (const std::exception&) {
+    // The others are to learn the same from the store, which ends with this process.
+    if (holds_store(launch) && launch.size > 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    throw;
+  }
+  auto on_lost = options.on_lost;
+  if (!on_lost) on_lost = [rank = launch.rank](const std::string& what) { end_process(rank, what); };
+  auto heartbeat = std::make_shared<Heartbeat>(launch, options.timeout, std::move(on_lost));
+  try {
+    run_watched(*heartbeat, [&] {
+      meeting.require_equal(
+          "what runs",
+          "processes: " + std::to_string(launch.size) + "\nbackend: " + backend + "\n" + options.identity,
+          patience);
+    });
+    c10::intrusive_ptr<Group> group;
+    run_watched(*heartbeat, [&] {
+      group = make_group(backend, store, launch.rank, launch.size, launch.address, kSlowest);
+    });
+    return make_world(std::move(meeting), heartbeat, backend, std::move(group));
+  } catch (const SharedError&) {
+    heartbeat->leave();
+    throw;
+  } catch (const std::exception&) {
+    heartbeat->fail();
+    throw;
+  }
+}
+
+}  // namespace stiefel::distributed
