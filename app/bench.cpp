@@ -59,12 +59,13 @@ bool say_failures(const std::vector<bench::Row>& rows, const std::vector<bench::
   return std::any_of(shown.begin(), shown.end(), [](const bench::Row& row) { return row.failure.empty(); });
 }
 
-void add_bench(CLI::App& app) {
+void add_bench(CLI::App& app, const Context& context) {
   auto* group = app.add_subcommand("bench", "time every method of the paper's comparison side by side");
   group->require_subcommand(1);
   add_bench_step(*group);
   add_bench_training(*group);
   add_bench_recurrence(*group);
+  add_bench_ranks(*group, context);
 }
 
 }  // namespace stiefel::app

@@ -14,6 +14,7 @@ namespace stiefel::app {
 void add_bench_step(CLI::App& group);
 void add_bench_training(CLI::App& group);
 void add_bench_recurrence(CLI::App& group);
+void add_bench_ranks(CLI::App& group, const Context& context);
 
 /// The options of both comparisons of methods.
 struct ComparisonOptions {

@@ -27,7 +27,7 @@ void add_export(CLI::App& app);
 void add_info(CLI::App& app);
 void add_report(CLI::App& app);
 void add_data(CLI::App& app);
-void add_bench(CLI::App& app);
+void add_bench(CLI::App& app, const Context& context);
 void add_unitariness(CLI::App& app);
 void add_paper(CLI::App& app, const Context& context);
 

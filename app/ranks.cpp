@@ -108,15 +108,20 @@ std::string RankOptions::resume_command(const std::filesystem::path& folder) con
                      processes == 0 ? "" : fmt::format(" --processes {}", processes));
 }
 
-void run_processes(const RankOptions& options, const Context& context, int64_t threads,
-                   const std::filesystem::path& folder) {
+distributed::LocalOutcome start_processes(const RankOptions& options, const Context& context,
+                                          int64_t threads) {
   distributed::Environment more;
   if (threads == 0 && std::getenv(kThreads) == nullptr) {
     const int64_t all = std::max(1U, std::thread::hardware_concurrency());
     more[kThreads] = std::to_string(std::max<int64_t>(1, all / options.processes));
   }
   std::fflush(stdout);
-  const auto outcome = distributed::run_local_ranks(options.processes, context.command, more);
+  return distributed::run_local_ranks(options.processes, context.command, more);
+}
+
+void run_processes(const RankOptions& options, const Context& context, int64_t threads,
+                   const std::filesystem::path& folder) {
+  const auto outcome = start_processes(options, context, threads);
   if (!outcome.what.empty()) {
     base::say(
         fmt::format("stiefel: {}; the run has ended on all ranks; go on from its last checkpoint with: {}",

@@ -10,6 +10,7 @@
 
 #include "command.h"
 #include "distributed/launch.h"
+#include "distributed/local_ranks.h"
 #include "distributed/world.h"
 #include "record/config.h"
 
@@ -33,7 +34,12 @@ class RankOptions {
   std::string resume_command(const std::filesystem::path& folder) const;
 };
 
-/// Starts this command once per rank on this machine and waits for all of them; what one of them has not said
+/// Starts this command once per rank on this machine and waits for all of them. `threads` of the CPU for
+/// each; 0: all cores over the ranks, unless OMP_NUM_THREADS says otherwise.
+distributed::LocalOutcome start_processes(const RankOptions& options, const Context& context,
+                                          int64_t threads);
+
+/// The same for a run; what one of them has not said
 /// already is reported. Throws Exit where they end with another status than 0.
 void run_processes(const RankOptions& options, const Context& context, int64_t threads,
                    const std::filesystem::path& folder);

@@ -36,7 +36,7 @@ int run(int argc, char** argv) {
   add_export(app);
   add_report(app);
   add_data(app);
-  add_bench(app);
+  add_bench(app, context);
   add_unitariness(app);
   add_paper(app, context);
   add_info(app);

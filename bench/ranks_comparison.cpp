@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 #include "base/names.h"
@@ -187,11 +188,14 @@ int64_t predicted_bytes(const Workload& workload, Way way, const std::string& me
     case Way::kShared:
       break;
   }
-  // Every message is as long as the longest: the most that a rank owns, and two counts.
+  // What the ranks own, and two counts each; gathered, as long as the longest, or summed, whichever is less.
   std::vector<int64_t> loads, owned(static_cast<size_t>(ranks), 16);
   const auto owners = assign_owners(costs, ranks, loads);
   for (size_t i = 0; i < owners.size(); ++i) owned[static_cast<size_t>(owners[i])] += bytes[i];
-  return std::llround(ring_gather(static_cast<double>(*std::max_element(owned.begin(), owned.end())), ranks));
+  const auto total = static_cast<double>(std::accumulate(owned.begin(), owned.end(), int64_t{0}));
+  return std::llround(
+      std::min(ring_gather(static_cast<double>(*std::max_element(owned.begin(), owned.end())), ranks),
+               ring_sum(total, ranks)));
 }
 
 std::vector<RanksRow> compare_ranks(const Workload& workload, const std::shared_ptr<Ranks>& ranks,

@@ -1,6 +1,7 @@
 #include "shared_steps.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace stiefel::detail {
 
@@ -37,28 +38,45 @@ int64_t SharedSteps::owner(const at::Tensor& parameter) const {
 }
 
 at::Tensor SharedSteps::exchange(const std::vector<at::Tensor>& weights, const at::Tensor& counts) const {
-  // A rank's message: its counts, then its weights. All are as long as the longest.
-  const auto first = padded(counts.numel() * static_cast<int64_t>(counts.element_size()));
-  std::vector<int64_t> ends(static_cast<size_t>(ranks_->size()), first);
-  std::vector<int64_t> offsets;
+  const auto bytes_of = [](const at::Tensor& t) {
+    return padded(t.numel() * static_cast<int64_t>(t.element_size()));
+  };
+  // A rank's part of the message: its counts, then its weights.
+  const auto size = static_cast<size_t>(ranks_->size());
+  std::vector<int64_t> lengths(size, bytes_of(counts)), offsets;
   for (const auto& weight : weights) {
-    auto& end = ends[static_cast<size_t>(owner(weight))];
-    offsets.push_back(end);
-    end += padded(weight.numel() * static_cast<int64_t>(weight.element_size()));
+    auto& length = lengths[static_cast<size_t>(owner(weight))];
+    offsets.push_back(length);
+    length += bytes_of(weight);
   }
-  const auto length = *std::max_element(ends.begin(), ends.end());
-  const auto mine = at::empty({length}, counts.options().dtype(at::kByte));
+  // Gathered parts are as long as the longest. Where that is far longer than most, as with more ranks than
+  // weights, a sum with zeros in the others' places sends less: twice everything, however it is divided.
+  const auto longest = *std::max_element(lengths.begin(), lengths.end());
+  const auto total = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  const bool gathers = longest * ranks_->size() <= 2 * total;
+
+  std::vector<int64_t> begins(size, 0);  // of the parts, in the message of all
+  for (size_t r = 1; r < size; ++r) begins[r] = begins[r - 1] + (gathers ? longest : lengths[r - 1]);
+  const auto me = static_cast<size_t>(ranks_->rank());
+  const auto bytes = counts.options().dtype(at::kByte);
+  auto all = gathers ? at::Tensor() : at::zeros({total}, bytes);
+  const auto mine = gathers ? at::empty({longest}, bytes) : all.narrow(0, begins[me], lengths[me]);
   part_of(mine, 0, counts).copy_(counts);
   for (size_t i = 0; i < weights.size(); ++i) {
     if (is_mine(weights[i])) part_of(mine, offsets[i], weights[i]).copy_(weights[i].detach());
   }
-  const auto all = ranks_->gather(mine);
+  if (gathers) {
+    all = ranks_->gather(mine).view({-1});
+  } else {
+    ranks_->sum_(all);
+  }
   for (size_t i = 0; i < weights.size(); ++i) {
-    if (!is_mine(weights[i]))
-      weights[i].detach().copy_(part_of(all[owner(weights[i])], offsets[i], weights[i]));
+    if (is_mine(weights[i])) continue;
+    const auto begin = begins[static_cast<size_t>(owner(weights[i]))] + offsets[i];
+    weights[i].detach().copy_(part_of(all, begin, weights[i]));
   }
   std::vector<at::Tensor> of_ranks;
-  for (int64_t rank = 0; rank < ranks_->size(); ++rank) of_ranks.push_back(part_of(all[rank], 0, counts));
+  for (const auto begin : begins) of_ranks.push_back(part_of(all, begin, counts));
   return at::stack(of_ranks);
 }
 

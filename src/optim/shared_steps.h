@@ -9,7 +9,7 @@
 #include <vector>
 
 /// How ranks that hold the same weights share the steps of them: each weight is stepped by one rank, its
-/// owner, and one gathering hands what the owners have computed to all.
+/// owner, and one message hands what the owners have computed to all.
 namespace stiefel::detail {
 
 class SharedSteps {

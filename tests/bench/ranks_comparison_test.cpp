@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/network_workload.h"
+#include "bench/ranks_model.h"
 #include "bench/start.h"
 #include "tests/thread_ranks.h"
 
@@ -20,7 +21,7 @@ stiefel::bench::Workload workload() {
 }
 
 TEST(RanksComparison, CountsTheBytesThatItsFormulasPredict) {
-  for (const int64_t size : {1, 2, 3, 4}) {
+  for (const int64_t size : {1, 2, 3, 4, 17}) {
     support::run_ranks(size, [&](const std::shared_ptr<support::ThreadRanks>& ranks) {
       stiefel::bench::RanksPlan plan;
       plan.rounds = 1;
@@ -49,6 +50,24 @@ TEST(RanksComparison, SendsFewerBytesByGramMatricesThanByWholeMatrices) {
     EXPECT_LT(predicted_bytes(network, Way::kDivided, "cayley-sgd", size),
               predicted_bytes(network, Way::kGathered, "cayley-sgd", size));
   }
+}
+
+TEST(RanksModel, AddsUpWorkBytesAndHops) {
+  // One 10×30 matrix and its like: np² + p³ = 4000 each.
+  stiefel::bench::Workload pair;
+  pair.layers = {{{10, 30}, 2}};
+  const stiefel::bench::Link link{1e6, 1e-3};
+  const auto rows = stiefel::bench::predict_steps(pair, "cayley-sgd", 8, link, {1, 2, 4});
+  ASSERT_EQ(rows.size(), 9);
+  for (size_t i = 0; i < 3; ++i) EXPECT_DOUBLE_EQ(rows[i].seconds, 8) << "one process is what was measured";
+  const auto& shared = rows[4];
+  EXPECT_DOUBLE_EQ(shared.work, 0.5);
+  EXPECT_EQ(shared.sent, 10 * 30 * 4 + 16);
+  EXPECT_DOUBLE_EQ(shared.seconds, 4 + 1216e-6 + 1e-3);
+  // A third process has nothing to do; parts of the long side are for all.
+  EXPECT_DOUBLE_EQ(rows[7].work, 0.5);
+  EXPECT_DOUBLE_EQ(rows[8].work, (3000.0 / 4 + 1000) / 4000);
+  EXPECT_DOUBLE_EQ(rows[8].seconds, 8 * rows[8].work + static_cast<double>(rows[8].sent) / 1e6 + 8e-3);
 }
 
 TEST(RanksComparison, RefusesOtherMethods) {

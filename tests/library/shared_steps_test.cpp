@@ -116,7 +116,7 @@ TEST_P(SharedSteps, EqualTheStepsOfOneProcessOnAnyNumberOfRanks) {
   const Weights alone(start);
   const auto optimizer = make(GetParam(), alone);
   train(*optimizer, alone, 0, 20);
-  for (const int64_t size : {1, 2, 3, 4, 11}) {  // with 11, more ranks than weights
+  for (const int64_t size : {1, 2, 3, 4, 20}) {  // with 20, more ranks than weights
     std::vector<Weights> of_ranks(static_cast<size_t>(size), start);
     run_ranks(size, [&](const std::shared_ptr<support::ThreadRanks>& ranks) {
       const auto& mine = of_ranks[static_cast<size_t>(ranks->rank())];

@@ -1,0 +1,79 @@
+#include "ranks_model.h"
+
+#include <stiefel/ranks.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace stiefel::bench {
+
+namespace {
+
+/// The cost of every weight, np² + p³ per matrix, and the part of it that is divided with n.
+struct Costs {
+  std::vector<int64_t> all;
+  double total = 0;
+  double divisible = 0;
+
+  explicit Costs(const Workload& workload) {
+    for (const auto& layer : workload.layers) {
+      const auto [p, n] = std::minmax({layer.p(), layer.n()});
+      const double matrices = layer.batched ? static_cast<double>(layer.sizes[0]) : 1;
+      for (int64_t i = 0; i < layer.count; ++i) {
+        all.push_back(step_cost(layer.sizes, layer.batched));
+        total += static_cast<double>(all.back());
+        divisible += matrices * static_cast<double>(n * p * p);
+      }
+    }
+  }
+};
+
+/// The part of one rank's step that the busiest of `ranks` does.
+double share_of_work(const Costs& costs, Way way, int64_t ranks) {
+  switch (way) {
+    case Way::kShared: {
+      std::vector<int64_t> loads;
+      assign_owners(costs.all, ranks, loads);
+      return static_cast<double>(*std::max_element(loads.begin(), loads.end())) / costs.total;
+    }
+    case Way::kDivided:
+      return (costs.divisible / static_cast<double>(ranks) + costs.total - costs.divisible) / costs.total;
+    case Way::kRepeated:
+    case Way::kGathered:
+      break;
+  }
+  return 1;
+}
+
+/// One gathering; or two sums, of E, S and of T, S, and for Cayley Muon one gathering more.
+double hops(Way way, const std::string& method, int64_t ranks) {
+  const double depth = std::ceil(std::log2(static_cast<double>(ranks)));
+  if (way == Way::kShared) return depth;
+  if (way == Way::kDivided) return depth * (method == "cayley-muon" ? 5 : 4);
+  return 0;
+}
+
+}  // namespace
+
+std::vector<RanksPrediction> predict_steps(const Workload& workload, const std::string& method,
+                                           double step_seconds, const Link& link,
+                                           const std::vector<int64_t>& ranks) {
+  const Costs costs(workload);
+  std::vector<RanksPrediction> result;
+  for (const auto count : ranks) {
+    for (const auto way : {Way::kRepeated, Way::kShared, Way::kDivided}) {
+      RanksPrediction row;
+      row.ranks = count;
+      row.way = way;
+      row.work = share_of_work(costs, way, count);
+      row.sent = predicted_bytes(workload, way, method, count);
+      row.seconds = row.work * step_seconds + static_cast<double>(row.sent) / link.bytes_per_second +
+                    hops(way, method, count) * link.seconds_per_hop;
+      result.push_back(row);
+    }
+  }
+  return result;
+}
+
+}  // namespace stiefel::bench
