@@ -108,6 +108,13 @@ std::string RankOptions::resume_command(const std::filesystem::path& folder) con
                      processes == 0 ? "" : fmt::format(" --processes {}", processes));
 }
 
+std::string RankOptions::remedy(const std::filesystem::path& folder) const {
+  std::error_code none;
+  return std::filesystem::exists(folder / "config.toml", none)
+             ? "go on from the last checkpoint with: " + resume_command(folder)
+             : "nothing was written yet";
+}
+
 distributed::LocalOutcome start_processes(const RankOptions& options, const Context& context,
                                           int64_t threads) {
   distributed::Environment more;
@@ -123,9 +130,9 @@ void run_processes(const RankOptions& options, const Context& context, int64_t t
                    const std::filesystem::path& folder) {
   const auto outcome = start_processes(options, context, threads);
   if (!outcome.what.empty()) {
-    base::say(
-        fmt::format("stiefel: {}; the run has ended on all ranks; go on from its last checkpoint with: {}",
-                    outcome.what, options.resume_command(folder)));
+    base::say(fmt::format("stiefel: {}; all ranks have ended; {}", outcome.what, options.remedy(folder)));
+  } else if (outcome.signal != 0) {
+    base::say(fmt::format("stopped by {}; {}", base::signal_name(outcome.signal), options.remedy(folder)));
   }
   if (outcome.status != 0) throw Exit{outcome.status};
 }
@@ -141,10 +148,9 @@ void with_world(const std::optional<distributed::Launch>& launch, const RankOpti
   join.identity = identity_of(command);
   join.on_lost = [&](const std::string& what) {
     // Whoever has started the ranks of this machine says it once for all.
-    end_process(distributed::is_local_rank()
-                    ? ""
-                    : fmt::format("{}{}; this rank ends too; go on from the last checkpoint with: {}",
-                                  error_prefix(), base::printable(what), options.resume_command(folder)));
+    end_process(distributed::is_local_rank() ? ""
+                                             : fmt::format("{}{}; this rank ends too; {}", error_prefix(),
+                                                           base::printable(what), options.remedy(folder)));
   };
   if (join.on_gpu) choose_gpu(*launch, options.backend);
   // An end that all ranks come to is not an error of this one, which the others would be told of.

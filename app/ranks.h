@@ -32,6 +32,9 @@ class RankOptions {
 
   /// How to go on with a run in a folder, as a command to type.
   std::string resume_command(const std::filesystem::path& folder) const;
+
+  /// What to do after a run has ended unfinished, for messages.
+  std::string remedy(const std::filesystem::path& folder) const;
 };
 
 /// Starts this command once per rank on this machine and waits for all of them. `threads` of the CPU for

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -247,6 +248,7 @@ void add_train(CLI::App& app, const Context& context) {
     bench::set_threads(config.threads);
     train::make_network(config);  // a bad name fails before any work
     if (config.needs_data()) data::locate(data::facts_of(config.data), config.data_dir);
+    train::require_even_share(config, launch ? launch->size : std::max<int64_t>(1, ranks->processes));
     // torchrun starts all ranks again where one has failed.
     const bool may_go_on = *resume || (launch && launch->attempt > 0);
     const auto holds_run = [&] { return may_go_on && fs::exists(folder / "config.toml"); };
@@ -282,11 +284,13 @@ void add_resume(CLI::App& app, const Context& context) {
     // A rank of another machine may have no such folder; rank 0 reads it.
     const bool here = fs::exists(folder / "config.toml");
     if (!launch || launch->rank == 0) require_run(folder);
-    const auto device = here ? config_of(folder).device : record::Config{}.device;
+    const auto config = here ? config_of(folder) : record::Config{};
+    if (here)
+      train::require_even_share(config, launch ? launch->size : std::max<int64_t>(1, ranks->processes));
     if (!launch && ranks->processes > 0) {
-      return run_processes(*ranks, context, *threads != 0 ? *threads : config_of(folder).threads, folder);
+      return run_processes(*ranks, context, *threads != 0 ? *threads : config.threads, folder);
     }
-    with_world(launch, *ranks, "resume", device, folder,
+    with_world(launch, *ranks, "resume", config.device, folder,
                [&](const auto& world) { go_on(folder, world, *ranks, *threads, context, nullptr); });
   });
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,43 +36,59 @@ constexpr auto kGrace = std::chrono::seconds(3);
   throw std::system_error(code, std::generic_category(), what);
 }
 
-/// Signals as events that poll() waits for, instead of calls from anywhere.
+constexpr std::array<int, 6> kSignals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT};
+
+int queue_end = -1;  ///< where signals are written
+
+void enqueue(int signal) {
+  const int before = errno;
+  const auto byte = static_cast<unsigned char>(signal);
+  static_cast<void>(!::write(queue_end, &byte, 1));
+  errno = before;
+}
+
+/// While it exists, signals are events that poll() waits for. By handlers, not by a mask: the threads that
+/// LibTorch has started by now have none of it.
 class SignalQueue {
  public:
   SignalQueue() {
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT}) sigaddset(&set, signal);
-    pthread_sigmask(SIG_BLOCK, &set, &before_);
-    number_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (number_ < 0) fail(errno, "signalfd");
+    if (pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) != 0) fail(errno, "pipe");
+    queue_end = ends_[1];
+    struct sigaction action {};
+    action.sa_handler = enqueue;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      // As nohup, or a shell without job control, has asked.
+      const bool optional = kSignals[i] == SIGHUP || kSignals[i] == SIGTSTP;
+      if (!optional || before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
+    }
   }
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
   ~SignalQueue() {
-    ::close(number_);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    for (const int end : ends_) ::close(end);
   }
 
-  int number() const { return number_; }
-  const sigset_t& before() const { return before_; }
+  int number() const { return ends_[0]; }
 
   /// The next signal that came, or 0.
   int next() const {
-    signalfd_siginfo info{};
-    return ::read(number_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+    unsigned char byte = 0;
+    return ::read(ends_[0], &byte, 1) == 1 ? byte : 0;
   }
 
  private:
-  sigset_t before_{};
-  int number_ = -1;
+  std::array<struct sigaction, kSignals.size()> before_{};
+  std::array<int, 2> ends_{-1, -1};
 };
 
 /// One rank's process.
 class Rank {
  public:
-  Rank(int64_t rank, const std::vector<std::string>& arguments, const Environment& more, const sigset_t& mask)
-      : rank_(rank) {
+  Rank(int64_t rank, const std::vector<std::string>& arguments, const Environment& more) : rank_(rank) {
     std::vector<std::string> settings;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string text = *entry;
@@ -91,11 +106,10 @@ class Rank {
     }
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &mask);
     // A group of its own: a terminal's Ctrl-C would reach it twice otherwise, and a second one ends it at
     // once.
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     const auto words = pointers(arguments);
     const auto variables = pointers(settings);
     const int code =
@@ -192,7 +206,7 @@ class Supervisor {
       for (const auto& [name, value] : variables_of(store_.launch(rank, count))) variables[name] = value;
       variables["LOCAL_WORLD_SIZE"] = std::to_string(count);
       variables[kStarter] = std::to_string(::getpid());
-      ranks_.emplace_back(rank, arguments, variables, signals_.before());
+      ranks_.emplace_back(rank, arguments, variables);
     }
   }
 
@@ -256,7 +270,7 @@ class Supervisor {
   }
 
   LocalOutcome outcome() {
-    if (!first_) return {passed_on_ == 0 ? 0 : exit_status_of_all(), all_succeeded() ? 0 : passed_on_, {}};
+    if (!first_) return {exit_status_of_all(), 0, {}};
     const int signal = first_->ending_signal();
     // A rank that had not come so far as to stop by itself.
     if (signal != 0 && signal == passed_on_) return {128 + signal, signal, {}};
@@ -272,8 +286,6 @@ class Supervisor {
             name + " ended with exit status " + std::to_string(first_->exit_status())};
   }
 
-  bool all_succeeded() const { return exit_status_of_all() == 0; }
-
   /// The first that is not 0, or 0.
   int exit_status_of_all() const {
     for (const auto& rank : ranks_) {
@@ -282,7 +294,7 @@ class Supervisor {
     return 0;
   }
 
-  SignalQueue signals_;  ///< first, so that the store's threads leave signals alone
+  SignalQueue signals_;
   LauncherStore store_;
   std::vector<Rank> ranks_;
   int passed_on_ = 0;            ///< the signal that asked all ranks to stop

@@ -11,7 +11,7 @@ namespace stiefel::distributed {
 /// How the ranks of this machine ended.
 struct LocalOutcome {
   int status = 0;  ///< the exit status for the program that started them
-  int signal = 0;  ///< the signal that this program was sent and that ended them, or 0
+  int signal = 0;  ///< the signal that ended them before they could stop by themselves and say so, or 0
   std::string
       what;  ///< what went wrong, naming the rank; empty where nothing did, or where a rank has said it
 };

@@ -52,13 +52,8 @@ std::string what_waits_for_host(const Config& config) {
 /// This process's part of every batch.
 BatchShare share_of(const Config& config, const distributed::World* world) {
   if (world == nullptr) return {};
-  const auto ranks = world->size();
-  if (config.batch % ranks != 0) {
-    throw std::invalid_argument(fmt::format(
-        "--batch is {}, which {} processes cannot share evenly; choose a multiple of {}, such as {}",
-        config.batch, ranks, ranks, std::max<int64_t>(1, config.batch / ranks) * ranks));
-  }
-  return {world->rank(), ranks};
+  require_even_share(config, world->size());
+  return {world->rank(), world->size()};
 }
 
 /// Over which ranks batch statistics are taken.
@@ -78,6 +73,13 @@ std::vector<ManifoldOptimizer*> manifold_optimizers(const Optimizers& optimizers
 constexpr int64_t kStepsPerLook = 64;
 
 }  // namespace
+
+void require_even_share(const Config& config, int64_t processes) {
+  if (config.batch % processes == 0) return;
+  throw std::invalid_argument(fmt::format(
+      "--batch is {}, which {} processes cannot share evenly; choose a multiple of {}, such as {}",
+      config.batch, processes, processes, std::max<int64_t>(1, config.batch / processes) * processes));
+}
 
 Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command,
                  std::shared_ptr<distributed::World> world)
