@@ -9,6 +9,8 @@
 #include "base/printable.h"
 #include "base/standard_streams.h"
 #include "command.h"
+#include "distributed/world.h"
+#include "ranks.h"
 #include "record/system.h"
 #include "train/message.h"
 #include "usage_errors.h"
@@ -52,14 +54,17 @@ int run(int argc, char** argv) {
     return 2;
   } catch (const Exit& exit) {
     return base::finish_output(exit.status);
+  } catch (const distributed::SharedError& error) {
+    // Every rank ends with it; one says it.
+    if (!is_other_rank()) base::say(error_prefix() + base::printable_lines(train::message_of(error)));
   } catch (const std::invalid_argument& error) {
     // One line about a value that a user gave, which may hold anything.
-    base::say("stiefel: " + base::printable(std::string(error.what())));
+    base::say(error_prefix() + base::printable(std::string(error.what())));
     return 2;
   } catch (const std::filesystem::filesystem_error& error) {
-    base::say("stiefel: " + base::printable(std::string(error.what())));
+    base::say(error_prefix() + base::printable(std::string(error.what())));
   } catch (const std::exception& error) {
-    base::say("stiefel: " + base::printable_lines(train::message_of(error)));
+    base::say(error_prefix() + base::printable_lines(train::message_of(error)));
   }
   return 1;
 }

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/printable.h"
+
 #if STIEFEL_HAS_GLOO
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #endif
@@ -14,12 +16,6 @@
 namespace stiefel::distributed {
 
 namespace {
-
-[[maybe_unused, noreturn]] void refuse(const std::string& backend, const std::string& headers,
-                                       const std::string& other) {
-  throw std::invalid_argument("this program was built without " + backend + ": install " + headers +
-                              " and build again, or use --backend " + other);
-}
 
 #if STIEFEL_HAS_GLOO
 using Gloo = c10d::ProcessGroupGloo;
@@ -57,27 +53,51 @@ void call_shutdown(G&, long) {}
 
 }  // namespace
 
-bool has_gloo() { return STIEFEL_HAS_GLOO; }
-bool has_nccl() { return STIEFEL_HAS_NCCL; }
+std::string choose_backend(const std::string& name, bool on_gpu) {
+  constexpr bool has_gloo = STIEFEL_HAS_GLOO, has_nccl = STIEFEL_HAS_NCCL;
+  if (name != "auto" && name != "gloo" && name != "nccl") {
+    throw std::invalid_argument("--backend is '" + base::printable(name) +
+                                "', but must be auto, gloo or nccl");
+  }
+  if (name == "nccl" && !on_gpu) {
+    throw std::invalid_argument(
+        "--backend is nccl, which connects GPUs, but the device is the CPU; use --backend gloo");
+  }
+  if (name == "nccl" && !has_nccl) {
+    throw std::invalid_argument(
+        "--backend is nccl, but this program was built without it: build it with a LibTorch for CUDA and "
+        "NCCL's header "
+        "nccl.h, or use --backend gloo");
+  }
+  if (name == "nccl" || (name == "auto" && on_gpu && has_nccl)) return "nccl";
+  if (!has_gloo) {
+    throw std::invalid_argument(
+        "this program was built without Gloo, which connects processes: install its headers (Debian: "
+        "libgloo-dev) and "
+        "build again" +
+        std::string(on_gpu && has_nccl ? ", or use --backend nccl" : ""));
+  }
+  return "gloo";
+}
 
-c10::intrusive_ptr<Group> make_group(const std::string& backend, const c10::intrusive_ptr<c10d::Store>& store,
-                                     int64_t rank, int64_t size, const std::string& address,
-                                     std::chrono::milliseconds limit) {
-  if (backend == "nccl") {
+c10::intrusive_ptr<Group> make_group([[maybe_unused]] const std::string& backend,
+                                     [[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store,
+                                     [[maybe_unused]] int64_t rank, [[maybe_unused]] int64_t size,
+                                     [[maybe_unused]] const std::string& address,
+                                     [[maybe_unused]] std::chrono::milliseconds limit) {
 #if STIEFEL_HAS_NCCL
+  if (backend == "nccl") {
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = limit;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(rank), static_cast<int>(size),
                                                        options);
-#else
-    refuse("NCCL", "a LibTorch with CUDA and NCCL's header nccl.h", "gloo");
-#endif
   }
+#endif
 #if STIEFEL_HAS_GLOO
   return c10::make_intrusive<Gloo>(store, static_cast<int>(rank), static_cast<int>(size),
                                    gloo_options(address, limit));
 #else
-  refuse("Gloo", "Gloo's headers (libgloo-dev in Debian)", "nccl");
+  throw std::logic_error("choose_backend() refused this");
 #endif
 }
 

@@ -21,13 +21,13 @@ using Group = c10d::Backend;
 using Group = c10d::ProcessGroup;
 #endif
 
-/// Whether this program was built with Gloo's headers, and with NCCL's.
-bool has_gloo();
-bool has_nccl();
+/// The backend that "auto", "gloo" or "nccl" means: auto is NCCL for tensors on a GPU, where this program was
+/// built with it. Throws std::invalid_argument for another name, and where this program lacks the backend or
+/// it cannot do what is asked.
+std::string choose_backend(const std::string& name, bool on_gpu);
 
-/// The group of all ranks over Gloo or NCCL ("gloo" or "nccl"). `address` is the meeting place's: where it is
-/// this machine's own, Gloo does not listen beyond it. Throws std::invalid_argument where this build has
-/// none.
+/// The group of all ranks over a backend. `address` is the meeting place's: where it is this machine's own,
+/// Gloo does not listen beyond it.
 c10::intrusive_ptr<Group> make_group(const std::string& backend, const c10::intrusive_ptr<c10d::Store>& store,
                                      int64_t rank, int64_t size, const std::string& address,
                                      std::chrono::milliseconds limit);

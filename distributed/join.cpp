@@ -1,12 +1,14 @@
 #include "join.h"
 
-#include <stiefel/process_group.h>
-
+#include <cstdlib>
+#include <exception>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
-#include "error_text.h"
-#include "group.h"
+#include "base/standard_streams.h"
+#include "group_world.h"
+#include "heartbeat.h"
 #include "meeting.h"
 
 namespace stiefel::distributed {
@@ -15,76 +17,47 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long ranks whose threads are all alive may wait for each other, as in c10d: while rank 0 evaluates,
-/// say.
-constexpr milliseconds kSlowest = std::chrono::minutes(30);
-
-class GroupPending final : public Pending {
- public:
-  GroupPending(c10::intrusive_ptr<c10d::Work> work, at::Tensor tensor)
-      : work_(std::move(work)), tensor_(std::move(tensor)) {}
-  void wait() override { work_->wait(); }
-
- private:
-  c10::intrusive_ptr<c10d::Work> work_;
-  at::Tensor tensor_;  ///< lives as long as the work
-};
-
-class GroupWorld final : public World {
- public:
-  GroupWorld(Meeting meeting, std::string backend, c10::intrusive_ptr<Group> group)
-      : meeting_(std::move(meeting)),
-        backend_(std::move(backend)),
-        group_(std::move(group)),
-        ranks_(ranks_of(group_)) {}
-  ~GroupWorld() override { shut_down(*group_); }
-
-  int64_t rank() const override { return group_->getRank(); }
-  int64_t size() const override { return group_->getSize(); }
-  std::string backend() const override { return backend_; }
-  std::shared_ptr<Ranks> ranks() const override { return ranks_; }
-
-  std::unique_ptr<Pending> start_sum_(at::Tensor tensor) override {
-    std::vector<at::Tensor> tensors{tensor};
-    return std::make_unique<GroupPending>(group_->allreduce(tensors), std::move(tensor));
-  }
-
-  void broadcast_(const at::Tensor& tensor, int64_t root) override {
-    std::vector<at::Tensor> tensors{tensor};
-    c10d::BroadcastOptions options;
-    options.rootRank = root;
-    group_->broadcast(tensors, options)->wait();
-  }
-
-  void barrier() override { meeting_.barrier(kSlowest); }
-
-  void require_equal(const std::string& what, const std::string& text) override {
-    meeting_.require_equal(what, text, kSlowest);
-  }
-
- private:
-  Meeting meeting_;
-  std::string backend_;
-  c10::intrusive_ptr<Group> group_;
-  std::shared_ptr<Ranks> ranks_;
-};
+void end_process(int64_t rank, const std::string& what) {
+  base::say("rank " + std::to_string(rank) + ": " + what);
+  std::_Exit(EXIT_FAILURE);
+}
 
 }  // namespace
 
 std::shared_ptr<World> join(const Launch& launch, const JoinOptions& options) {
+  const auto backend = choose_backend(options.backend, options.on_gpu);
   const auto patience = 5 * options.timeout;
   auto store = open_store(launch, patience);
   Meeting meeting(store, launch);
-  meeting.gather_ranks(patience);
-  const auto backend = options.backend != "auto"      ? options.backend
-                       : options.on_gpu && has_nccl() ? std::string("nccl")
-                                                      : std::string("gloo");
-  meeting.require_equal(
-      "what they are",
-      "processes: " + std::to_string(launch.size) + "\nbackend: " + backend + "\n" + options.identity,
-      patience);
-  auto group = make_group(backend, store, launch.rank, launch.size, launch.address, kSlowest);
-  return std::make_shared<GroupWorld>(std::move(meeting), backend, std::move(group));
+  try {
+    meeting.gather_ranks(patience);
+  } catch (const std::exception&) {
+    // The others are to learn the same from the store, which ends with this process.
+    if (holds_store(launch) && launch.size > 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    throw;
+  }
+  auto on_lost = options.on_lost;
+  if (!on_lost) on_lost = [rank = launch.rank](const std::string& what) { end_process(rank, what); };
+  auto heartbeat = std::make_shared<Heartbeat>(launch, options.timeout, std::move(on_lost));
+  try {
+    run_watched(*heartbeat, [&] {
+      meeting.require_equal(
+          "what runs",
+          "processes: " + std::to_string(launch.size) + "\nbackend: " + backend + "\n" + options.identity,
+          patience);
+    });
+    c10::intrusive_ptr<Group> group;
+    run_watched(*heartbeat, [&] {
+      group = make_group(backend, store, launch.rank, launch.size, launch.address, kSlowest);
+    });
+    return make_world(std::move(meeting), heartbeat, backend, std::move(group));
+  } catch (const SharedError&) {
+    heartbeat->leave();
+    throw;
+  } catch (const std::exception&) {
+    heartbeat->fail();
+    throw;
+  }
 }
 
 }  // namespace stiefel::distributed

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,9 @@ struct JoinOptions {
   bool on_gpu = false;  ///< whether the tensors will lie on a GPU
   /// A rank that has not been heard of for so long is lost, and ends the run on all ranks.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
+  /// Called from a thread of its own when a rank is lost, with what happened. It should end the process; the
+  /// default prints the text and does.
+  std::function<void(const std::string& what)> on_lost = {};
   /// What must be alike on all ranks beside the number of them: versions, a line each.
   std::string identity;
 };

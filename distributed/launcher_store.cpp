@@ -1,5 +1,8 @@
 #include "launcher_store.h"
 
+#include "heartbeat.h"
+#include "meeting.h"
+
 namespace stiefel::distributed {
 
 namespace {
@@ -27,5 +30,7 @@ Launch LauncherStore::launch(int64_t rank, int64_t size) const {
   launch.launcher_store = true;
   return launch;
 }
+
+std::string LauncherStore::lost() const { return lost_rank(*numbered_store(store_, 0)); }
 
 }  // namespace stiefel::distributed

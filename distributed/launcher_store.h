@@ -19,6 +19,9 @@ class LauncherStore {
   /// What one of `size` ranks is to be told.
   Launch launch(int64_t rank, int64_t size) const;
 
+  /// What the ranks have written about the one that is lost; empty where none is.
+  std::string lost() const;
+
  private:
   c10::intrusive_ptr<c10d::TCPStore> store_;
 };

@@ -28,15 +28,12 @@ c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, bool server, mi
   options.waitWorkers = false;
   options.timeout = limit;
   auto store = c10::make_intrusive<c10d::TCPStore>(launch.address, options);
-  return c10::make_intrusive<c10d::PrefixStore>("stiefel/" + std::to_string(launch.attempt),
-                                                std::move(store));
+  return numbered_store(std::move(store), launch.attempt);
 }
 
-std::string seconds_of(milliseconds limit) {
-  std::ostringstream text;
-  text << static_cast<double>(limit.count()) / 1000 << " s";
-  return text.str();
-}
+constexpr const char* kAllCame = "1";
+
+std::string here(int64_t rank) { return "here/" + std::to_string(rank); }
 
 /// "rank 3", "ranks 1, 4 and 7", "ranks 1, 2, 3, 4 and 60 more".
 std::string list_ranks(const std::vector<int64_t>& ranks) {
@@ -74,8 +71,14 @@ std::string first_difference(const std::string& text, const std::string& first) 
 
 }  // namespace
 
+bool holds_store(const Launch& launch) { return launch.rank == 0 && !launch.launcher_store; }
+
+c10::intrusive_ptr<c10d::Store> numbered_store(c10::intrusive_ptr<c10d::Store> store, int64_t attempt) {
+  return c10::make_intrusive<c10d::PrefixStore>("stiefel/" + std::to_string(attempt), std::move(store));
+}
+
 c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, milliseconds limit) {
-  const bool server = launch.rank == 0 && !launch.launcher_store;
+  const bool server = holds_store(launch);
   try {
     return make_store(launch, server, limit);
   } catch (const std::exception& error) {
@@ -87,7 +90,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, milliseconds li
           error_text(error) + ")");
     }
     throw std::runtime_error(
-        "no store answers at " + launch.meeting_place() + " within " + seconds_of(limit) +
+        "no store answers at " + launch.meeting_place() + " within " + duration_text(limit) +
         "; check that rank 0 runs there, and that MASTER_ADDR and MASTER_PORT are alike on "
         "all ranks (" +
         error_text(error) + ")");
@@ -105,35 +108,54 @@ std::string Meeting::read(const std::string& key) {
 
 void Meeting::wait_for_all(const std::string& key, milliseconds limit) {
   const auto open = key + "/all";
-  if (store_->add(key, 1) == launch_.size) store_->set(open, bytes_of("1"));
+  if (store_->add(key, 1) == launch_.size) store_->set(open, bytes_of(kAllCame));
   store_->wait({open}, limit);
 }
 
+/// What is wrong with this rank beside those that came before it; empty where nothing is.
+std::string Meeting::own_mistake() {
+  const auto rank = std::to_string(launch_.rank);
+  const auto size = std::to_string(launch_.size);
+  if (store_->add("size/count", 1) == 1) {
+    store_->set("size/rank", bytes_of(rank));
+    store_->set("size", bytes_of(size));
+  }
+  if (const auto first = read("size"); first != size) {
+    return "the ranks differ in WORLD_SIZE: rank " + rank + " has " + size + ", rank " + read("size/rank") +
+           " has " + first +
+           "; start all ranks alike, and every run that meets on the same machine with a MASTER_PORT of its "
+           "own";
+  }
+  if (store_->add(here(launch_.rank), 1) > 1) {
+    return "two processes are rank " + rank + " at " + launch_.meeting_place() +
+           "; give every process a RANK of its own, and every run that meets on the same machine a "
+           "MASTER_PORT of its "
+           "own";
+  }
+  return {};
+}
+
 void Meeting::gather_ranks(milliseconds limit) {
-  const auto key = [](int64_t rank) { return "here/" + std::to_string(rank); };
-  // Two launches that meet at one port by mistake count to different numbers.
-  const auto sizes = store_->add("size/" + std::to_string(launch_.size), 1);
-  static_cast<void>(sizes);
-  if (store_->add(key(launch_.rank), 1) > 1) {
-    throw std::runtime_error("another process is rank " + std::to_string(launch_.rank) + " at " +
-                             launch_.meeting_place() +
-                             " already; give every process a RANK of its own, and every "
-                             "run that starts on the same machine a MASTER_PORT of its own");
+  if (const auto mistake = own_mistake(); !mistake.empty()) {
+    if (!store_->check({"here/all"}))
+      store_->set("here/all", bytes_of(mistake));  // those who wait learn it too
+    throw SharedError(mistake);
   }
   try {
     wait_for_all("here", limit);
   } catch (const std::exception& error) {
     std::vector<int64_t> missing;
     for (int64_t rank = 0; rank < launch_.size; ++rank) {
-      if (!store_->check({key(rank)})) missing.push_back(rank);
+      if (!store_->check({here(rank)})) missing.push_back(rank);
     }
     if (missing.empty()) throw;
     throw std::runtime_error(
         list_ranks(missing) + " of " + std::to_string(launch_.size) + " did not come to " +
-        launch_.meeting_place() + " within " + seconds_of(limit) +
+        launch_.meeting_place() + " within " + duration_text(limit) +
         "; start as many processes as WORLD_SIZE says, each of which can reach that place, or "
         "raise --timeout");
   }
+  if (const auto answer = read("here/all"); answer != kAllCame) throw SharedError(answer);
 }
 
 void Meeting::barrier(milliseconds limit) { wait_for_all("barrier/" + std::to_string(barriers_++), limit); }

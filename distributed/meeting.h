@@ -11,6 +11,9 @@
 
 namespace stiefel::distributed {
 
+/// Whether the store is this rank's, and ends with it.
+bool holds_store(const Launch& launch);
+
 /// A connection to the key-value store at the launch's meeting place, where rank 0 opens it unless the
 /// launcher has one there. Keys carry the number of the attempt: a launcher's store outlives the ranks that
 /// it starts again. Throws std::runtime_error naming the port that is taken, or the place that cannot be
@@ -20,14 +23,17 @@ c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, std::chrono::mi
 /// One more connection of a rank to a store that is open: each connection does one thing at a time.
 c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, std::chrono::milliseconds limit);
 
+/// The part of a store that belongs to one attempt.
+c10::intrusive_ptr<c10d::Store> numbered_store(c10::intrusive_ptr<c10d::Store> store, int64_t attempt);
+
 /// What ranks agree on through the store, without a process group.
 class Meeting {
  public:
   Meeting(c10::intrusive_ptr<c10d::Store> store, const Launch& launch)
       : store_(std::move(store)), launch_(launch) {}
 
-  /// Waits for all ranks, each of which has come once. Throws std::runtime_error naming those that have not
-  /// come within the limit, or a rank that two processes have.
+  /// Waits for all ranks. Throws std::runtime_error naming those that have not come within the limit, and
+  /// SharedError where two processes are the same rank, or count to different numbers of ranks.
   void gather_ranks(std::chrono::milliseconds limit);
 
   /// Returns once every rank has called it.
@@ -37,6 +43,7 @@ class Meeting {
   void require_equal(const std::string& what, const std::string& text, std::chrono::milliseconds limit);
 
  private:
+  std::string own_mistake();
   void wait_for_all(const std::string& key, std::chrono::milliseconds limit);
   std::string read(const std::string& key);
 

@@ -180,7 +180,10 @@ void Checkpoints::save(const torch::nn::Module& model, const Optimizers& optimiz
 }
 
 Checkpoints::Loaded read_checkpoint(const fs::path& path) {
-  const auto file = base::read_file(path);
+  return parse_checkpoint(path, base::read_file(path));
+}
+
+Checkpoints::Loaded parse_checkpoint(const fs::path& path, const std::string& file) {
   const auto bad = [&](const std::string& what) -> std::runtime_error {
     return std::runtime_error(fmt::format("{}: {}", base::printable(path), what));
   };

@@ -79,6 +79,9 @@ class Checkpoints {
 /// Reads one file. Throws std::runtime_error naming it and what is wrong with it.
 Checkpoints::Loaded read_checkpoint(const std::filesystem::path& path);
 
+/// The same of a file that has been read already.
+Checkpoints::Loaded parse_checkpoint(const std::filesystem::path& path, const std::string& file);
+
 /// Puts a checkpoint's content into a model (and optimisers, unless empty) of the same shape.
 void restore(const Checkpoints::Loaded& loaded, torch::nn::Module& model, Optimizers* optimizers);
 

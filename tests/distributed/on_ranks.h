@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -80,11 +81,24 @@ inline std::optional<distributed::Launch> rank_of_test() {
 /// Starts the ranks of the test that is running, as processes of this program.
 class TestRanks {
  public:
-  explicit TestRanks(int64_t size) {
+  /// `own_store`: the store is rank 0's, not that of the process that starts them.
+  explicit TestRanks(int64_t size, const distributed::Environment& more = {}, bool own_store = false) {
+    std::optional<distributed::LauncherStore> free_port;
+    if (!own_store) store_.emplace();
+    if (own_store) free_port.emplace();
+    const auto launch_of = [&](int64_t rank) {
+      auto launch = (own_store ? free_port : store_)->launch(rank, size);
+      launch.launcher_store = !own_store;
+      return launch;
+    };
+    std::vector<distributed::Launch> launches;
+    for (int64_t rank = 0; rank < size; ++rank) launches.push_back(launch_of(rank));
+    free_port.reset();
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     const auto filter = std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
-    for (int64_t rank = 0; rank < size; ++rank) {
-      auto variables = distributed::variables_of(store_.launch(rank, size));
+    for (const auto& launch : launches) {
+      auto variables = distributed::variables_of(launch);
+      variables.insert(more.begin(), more.end());
       variables["STIEFEL_TEST_RANKS"] = "1";
       variables["OMP_NUM_THREADS"] = "1";
       ranks_.emplace_back(std::vector<std::string>{"/proc/self/exe", filter, "--gtest_brief=1"}, variables);
@@ -98,7 +112,7 @@ class TestRanks {
   }
 
  private:
-  distributed::LauncherStore store_;
+  std::optional<distributed::LauncherStore> store_;
   std::vector<ChildProcess> ranks_;
 };
 

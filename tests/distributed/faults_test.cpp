@@ -1,0 +1,249 @@
+#include <torch/torch.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "on_ranks.h"
+#include "tests/scratch.h"
+
+namespace stiefel::faults_test {
+
+using distributed::JoinOptions;
+using distributed::Launch;
+using distributed::World;
+using std::chrono::seconds;
+using test::rank_of_test;
+using test::TestRanks;
+
+constexpr int kLost = 42;  // the exit status of a rank that learns that another is lost
+
+/// Where a rank writes what it learned.
+std::string file_of(const std::string& folder, int64_t rank) { return folder + "/" + std::to_string(rank); }
+
+std::string read(const std::string& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+void note(const Launch& launch, const std::string& text) {
+  std::ofstream(file_of(std::getenv("STIEFEL_TEST_FOLDER"), launch.rank)) << text << std::flush;
+}
+
+JoinOptions impatient(const Launch& launch) {
+  JoinOptions options;
+  options.backend = "gloo";
+  options.timeout = seconds(2);
+  options.on_lost = [launch](const std::string& what) {
+    note(launch, what);
+    std::_Exit(kLost);
+  };
+  return options;
+}
+
+/// Sums for ever.
+void train(World& world) {
+  for (;;) world.start_sum_(torch::ones({10}))->wait();
+}
+
+/// Starts the ranks with a folder for what they learn, and expects that all but `lost` end with kLost and
+/// that what they learned contains `part`.
+void expect_all_learn(int64_t size, int64_t lost, const std::string& part, bool own_store = false) {
+  const scratch::Folder folder;
+  TestRanks ranks(size, {{"STIEFEL_TEST_FOLDER", folder.path().string()}}, own_store);
+  for (int64_t rank = 0; rank < size; ++rank) {
+    if (rank == lost) continue;
+    EXPECT_EQ(ranks[rank].wait(seconds(60)), kLost) << "rank " << rank;
+    EXPECT_NE(read(file_of(folder.path(), rank)).find(part), std::string::npos)
+        << "rank " << rank << " says: " << read(file_of(folder.path(), rank));
+  }
+}
+
+TEST(Faults, a_killed_rank_is_named) {
+  if (const auto launch = rank_of_test()) {
+    const auto world = join(*launch, impatient(*launch));
+    if (launch->rank == 1) ::raise(SIGKILL);
+    train(*world);
+  }
+  expect_all_learn(3, 1, "rank 1 has not been heard of");
+}
+
+TEST(Faults, a_stopped_rank_is_named) {
+  if (const auto launch = rank_of_test()) {
+    const auto world = join(*launch, impatient(*launch));
+    if (launch->rank == 2) ::raise(SIGSTOP);
+    train(*world);
+  }
+  expect_all_learn(3, 2, "rank 2 has not been heard of");
+}
+
+TEST(Faults, rank_0_with_the_store_is_named_when_it_is_killed) {
+  if (const auto launch = rank_of_test()) {
+    const auto world = join(*launch, impatient(*launch));
+    if (launch->rank == 0) ::raise(SIGKILL);
+    train(*world);
+  }
+  expect_all_learn(3, 0, "rank 0, which holds the store", true);
+}
+
+TEST(Faults, rank_0_with_the_store_is_named_when_it_is_stopped) {
+  if (const auto launch = rank_of_test()) {
+    const auto world = join(*launch, impatient(*launch));
+    if (launch->rank == 0) ::raise(SIGSTOP);
+    train(*world);
+  }
+  expect_all_learn(3, 0, "rank 0, which holds the store", true);
+}
+
+TEST(Faults, a_rank_that_ends_with_an_error_is_named) {
+  for (const bool own_store : {false, true}) {
+    if (const auto launch = rank_of_test()) {
+      try {
+        const auto world = join(*launch, impatient(*launch));
+        if (launch->rank == 0) throw std::runtime_error("no memory");
+        train(*world);
+      } catch (const std::runtime_error&) {
+        std::_Exit(1);
+      }
+    }
+    expect_all_learn(3, 0, "rank 0 ended with an error", own_store);
+  }
+}
+
+// While its main thread computes, or waits for a disk, a rank is not lost.
+TEST(Faults, a_busy_rank_is_not_lost) {
+  if (const auto launch = rank_of_test()) {
+    const auto world = join(*launch, impatient(*launch));
+    if (launch->rank == 1) std::this_thread::sleep_for(seconds(5));
+    auto a = torch::ones({3});
+    world->start_sum_(a)->wait();
+    EXPECT_TRUE(a.equal(torch::full({3}, 2.F)));
+    return;
+  }
+  const scratch::Folder folder;
+  TestRanks(2, {{"STIEFEL_TEST_FOLDER", folder.path().string()}}).expect_success();
+}
+
+// As by Ctrl-Z and fg, or a laptop that is closed.
+TEST(Faults, a_run_that_is_suspended_as_a_whole_goes_on) {
+  const auto ready = [](const std::string& folder, int64_t rank) { return file_of(folder, rank); };
+  if (const auto launch = rank_of_test()) {
+    const auto world = join(*launch, impatient(*launch));
+    world->barrier();
+    note(*launch, "ready");
+    // Until the test says that they have been continued.
+    while (read(file_of(std::getenv("STIEFEL_TEST_FOLDER"), 100)).empty()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::this_thread::sleep_for(seconds(1));
+    world->start_sum_(torch::ones({3}))->wait();
+    return;
+  }
+  const scratch::Folder folder;
+  TestRanks ranks(2, {{"STIEFEL_TEST_FOLDER", folder.path().string()}});
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    while (read(ready(folder.path(), rank)).empty())
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  for (int64_t rank = 0; rank < 2; ++rank) ranks[rank].send(SIGSTOP);
+  std::this_thread::sleep_for(seconds(5));
+  for (int64_t rank = 0; rank < 2; ++rank) ranks[rank].send(SIGCONT);
+  std::ofstream(file_of(folder.path(), 100)) << "go" << std::flush;
+  ranks.expect_success();
+}
+
+/// Joins, and ends with kLost where that throws an error, which is noted.
+void expect_refusal(const Launch& launch, const JoinOptions& options) {
+  try {
+    join(launch, options);
+  } catch (const std::exception& error) {
+    note(launch, error.what());
+    std::_Exit(kLost);
+  }
+}
+
+TEST(Faults, a_rank_that_does_not_come_is_named) {
+  if (const auto launch = rank_of_test()) {
+    if (launch->rank == 1) std::_Exit(0);
+    auto options = impatient(*launch);
+    options.timeout = seconds(1);
+    return expect_refusal(*launch, options);
+  }
+  expect_all_learn(3, 1, "rank 1 of 3 did not come to 127.0.0.1:");
+}
+
+TEST(Faults, different_numbers_of_ranks_are_named) {
+  if (auto launch = rank_of_test()) {
+    if (launch->rank == 1) launch->size = 4;
+    return expect_refusal(*launch, impatient(*launch));
+  }
+  expect_all_learn(3, -1, "the ranks differ in WORLD_SIZE: rank ");
+}
+
+TEST(Faults, a_rank_that_is_there_twice_is_named) {
+  if (auto launch = rank_of_test()) {
+    auto options = impatient(*launch);
+    if (launch->rank == 2) {
+      launch->rank = 1;
+      try {
+        join(*launch, options);
+      } catch (const std::exception&) {
+      }
+      std::_Exit(0);
+    }
+    return expect_refusal(*launch, options);
+  }
+  expect_all_learn(3, 2, "two processes are rank 1 at 127.0.0.1:");
+}
+
+TEST(Faults, different_versions_are_named) {
+  for (const bool own_store : {false, true}) {
+    if (const auto launch = rank_of_test()) {
+      auto options = impatient(*launch);
+      options.identity = launch->rank == 2 ? "LibTorch: 2.11" : "LibTorch: 1.13";
+      expect_refusal(*launch, options);
+    }
+    expect_all_learn(3, -1, "rank 2 has 'LibTorch: 2.11' where rank 0 has 'LibTorch: 1.13'", own_store);
+  }
+}
+
+TEST(Faults, a_taken_port_is_named) {
+  const distributed::LauncherStore other;
+  auto launch = other.launch(0, 2);
+  launch.launcher_store = false;
+  try {
+    join(launch, {});
+    ADD_FAILURE() << "no error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(std::string(error.what()).find("port " + std::to_string(launch.port) + " cannot be opened"), 0U)
+        << error.what();
+  }
+}
+
+TEST(Faults, a_place_where_nothing_answers_is_named) {
+  Launch launch;
+  {
+    launch = distributed::LauncherStore().launch(1, 2);  // a port that was free a moment ago
+  }
+  JoinOptions options;
+  options.timeout = std::chrono::milliseconds(200);
+  try {
+    join(launch, options);
+    ADD_FAILURE() << "no error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(std::string(error.what()).find("no store answers at " + launch.meeting_place()), 0U)
+        << error.what();
+  }
+}
+
+TEST(Faults, a_backend_that_is_not_there_is_refused) {
+  Launch launch;
+  for (const char* backend : {"nccl", "mpi", ""}) {
+    JoinOptions options;
+    options.backend = backend;
+    EXPECT_THROW(join(launch, options), std::invalid_argument);
+  }
+}
+
+}  // namespace stiefel::faults_test
