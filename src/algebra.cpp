@@ -84,9 +84,12 @@ at::Tensor commuting_product(const at::Tensor& a, const at::Tensor& b) {
 
 at::Tensor drift(const at::Tensor& x) {
   auto e = gram(x);
-  const auto squares = x.is_complex() ? at::view_as_real(x).square().sum({-2, -1}) : x.square().sum(-1);
-  e.diagonal(0, -2, -1).copy_(squares - 1);
+  e.diagonal(0, -2, -1).copy_(row_squares(x) - 1);
   return e;
+}
+
+at::Tensor row_squares(const at::Tensor& x) {
+  return x.is_complex() ? at::view_as_real(x).square().sum({-2, -1}) : x.square().sum(-1);
 }
 
 at::Tensor hermitian(const at::Tensor& a) { return part(a, 1); }

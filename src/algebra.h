@@ -21,6 +21,9 @@ at::Tensor commuting_product(const at::Tensor& a, const at::Tensor& b);
 /// accumulates it with twenty times the error, and it is where the sum is 1 that rounding shows.
 at::Tensor drift(const at::Tensor& x);
 
+/// Its diagonal before 1 is subtracted: ‖xᵢ‖² of every row, (B, p).
+at::Tensor row_squares(const at::Tensor& x);
+
 /// ½(A + Aᴴ) and ½(A − Aᴴ).
 at::Tensor hermitian(const at::Tensor& a);
 at::Tensor skew(const at::Tensor& a);

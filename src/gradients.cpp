@@ -15,13 +15,17 @@ std::mutex counting;  // slices on the CPU share the counter of skipped steps
 }  // namespace
 
 Gradients::Gradients(const at::Tensor& g, const at::Tensor& near, const StepCounters& counters)
-    : norm(frobenius(g)) {
-  const auto type = c10::toRealValueType(g.scalar_type());
+    : Gradients(frobenius(g), g, near, counters) {}
+
+Gradients::Gradients(const at::Tensor& length, const at::Tensor& like, const at::Tensor& near,
+                     const StepCounters& counters)
+    : norm(length) {
+  const auto type = c10::toRealValueType(like.scalar_type());
   const double most =
       std::sqrt(type == at::kDouble ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max());
   auto may_move = norm <= most * 1e-4;  // false for NaN too
   if (near.defined()) may_move.logical_and_(near);
-  if (g.device().is_cpu() && may_move.all().item<bool>()) return;
+  if (like.device().is_cpu() && may_move.all().item<bool>()) return;
   frozen = may_move.logical_not();
   const std::lock_guard<std::mutex> alone(counting);
   counters.skipped.add_(frozen.sum());

@@ -17,6 +17,10 @@ struct Gradients {
   /// (B) bools; undefined stands for all.
   Gradients(const at::Tensor& g, const at::Tensor& near, const StepCounters& counters);
 
+  /// Given ‖G‖_F, for matrices of the type and on the device of `like`.
+  Gradients(const at::Tensor& norm, const at::Tensor& like, const at::Tensor& near,
+            const StepCounters& counters);
+
   /// `matrices`, with zeros where one is frozen, so that no product meets a NaN.
   at::Tensor clean(const at::Tensor& matrices) const;
 

@@ -55,7 +55,8 @@ void check_meta_step(at::TensorList points, at::TensorList momenta, at::TensorLi
 
 void meta_sgd(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
               const at::Tensor& rate, double, double, double, int64_t, bool, c10::string_view, bool,
-              c10::string_view, bool batched, const c10::optional<at::Tensor>& off_manifold) {
+              c10::string_view, bool batched, const c10::optional<at::Tensor>& off_manifold, c10::string_view,
+              int64_t, at::IntArrayRef) {
   detail::check_momenta(points, momenta);
   check_meta_step(points, momenta, gradients, rate, skipped, off_manifold, batched);
 }
@@ -63,7 +64,8 @@ void meta_sgd(at::TensorList points, at::TensorList momenta, at::TensorList grad
 void meta_adam(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
                at::TensorList steps, at::TensorList gradients, at::Tensor skipped, const at::Tensor& rate,
                double, double, double, double, int64_t, bool, c10::string_view, bool, c10::string_view,
-               bool batched, const c10::optional<at::Tensor>& off_manifold) {
+               bool batched, const c10::optional<at::Tensor>& off_manifold, c10::string_view, int64_t,
+               at::IntArrayRef) {
   detail::check_momenta(points, momenta);
   check_meta_step(points, momenta, gradients, rate, skipped, off_manifold, batched);
   TORCH_CHECK(second_moments.size() == points.size() && steps.size() == points.size(),
@@ -73,7 +75,8 @@ void meta_adam(at::TensorList points, at::TensorList momenta, at::TensorList sec
 
 void meta_muon(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
                const at::Tensor& rate, double, bool, int64_t, bool, c10::string_view, int64_t, bool,
-               c10::string_view, bool batched, const c10::optional<at::Tensor>& off_manifold) {
+               c10::string_view, bool batched, const c10::optional<at::Tensor>& off_manifold,
+               c10::string_view, int64_t, at::IntArrayRef) {
   detail::check_momenta(points, momenta);
   check_meta_step(points, momenta, gradients, rate, skipped, off_manifold, batched);
 }

@@ -9,7 +9,9 @@
 
 #include "algebra.h"
 #include "device.h"
+#include "find_ranks.h"
 #include "gradients.h"
+#include "sharded_step.h"
 #include "step.h"
 #include "step_batches.h"
 
@@ -45,9 +47,6 @@ void AdamNumbers::check(const StepMatrices& matrices) const {
   check_no_overlap(written);
 }
 
-namespace {
-
-/// v ← β₂v + (1 − β₂)‖G‖²_F and k ← k + 1 for the matrices of a slice that move. Returns r of each.
 at::Tensor advance_(const AdamNumbers& adam, const BatchRange& range, const Gradients& gradient, double eps) {
   auto v = gather_scalars(adam.second_moments, range);
   auto k = gather_scalars(adam.steps, range);
@@ -63,11 +62,12 @@ at::Tensor advance_(const AdamNumbers& adam, const BatchRange& range, const Grad
   return (1 - at::pow(adam.beta1, counted)) * (unbiased + eps).sqrt();
 }
 
-/// l times what the shape of the matrices makes of it.
 at::Tensor scaled_rate(const at::Tensor& rate, const MuonTerms& terms, int64_t n) {
   if (terms.scale == MuonScale::kNone) return rate;
   return rate.to(at::kDouble) * (0.2 * std::sqrt(static_cast<double>(n)));
 }
+
+namespace {
 
 /// Nesterov's direction G + βM: M is projected and kept here, and the step projects what it is given.
 at::Tensor look_ahead(const StepSlice& slice, const Gradients& gradient, double momentum) {
@@ -117,10 +117,24 @@ CayleyOptions pack(double q, double eps, int64_t iterations, bool exact, c10::st
   return options;
 }
 
-/// A step of either operator: by our kernels where they can, else by ATen's operators.
+/// How an operator is told of a Sharding: the ranks by name, none where it is empty.
+struct Division {
+  std::string ranks;
+  int64_t dim;
+  at::IntArrayRef lengths;
+};
+
+/// A step of any operator: by our kernels where they can, else by ATen's operators.
 void step(at::TensorList points, at::TensorList momenta, at::TensorList gradients, const at::Tensor& rate,
-          const StepCounters& counters, bool batched, const UpdateRule& rule, const CayleyOptions& options) {
+          const StepCounters& counters, bool batched, const UpdateRule& rule, const CayleyOptions& options,
+          const Division& division) {
   detail::check_momenta(points, momenta);
+  if (!division.ranks.empty()) {
+    // The caller keeps the ranks while the step runs.
+    const std::shared_ptr<Ranks> ranks(&detail::find_ranks(division.ranks), [](Ranks*) {});
+    return detail::sharded_step(points, momenta, gradients, rate, counters, batched, rule, options,
+                                {ranks, division.dim, division.lengths.vec()});
+  }
   detail::run_step(points, momenta, gradients, rate, counters, batched,
                    [&](const StepMatrices& matrices, const StepCounters& counting) {
                      if (rule.adam) rule.adam->check(matrices);
@@ -133,31 +147,37 @@ void step(at::TensorList points, at::TensorList momenta, at::TensorList gradient
 void sgd_kernel(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
                 const at::Tensor& rate, double momentum, double q, double eps, int64_t iterations, bool exact,
                 c10::string_view norm, bool polish, c10::string_view precision, bool batched,
-                const c10::optional<at::Tensor>& off_manifold) {
+                const c10::optional<at::Tensor>& off_manifold, c10::string_view ranks, int64_t shard_dim,
+                at::IntArrayRef lengths) {
   step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
-       {momentum, 1}, pack(q, eps, iterations, exact, norm, polish, precision));
+       {momentum, 1}, pack(q, eps, iterations, exact, norm, polish, precision),
+       {std::string(ranks), shard_dim, lengths});
 }
 
 void adam_kernel(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
                  at::TensorList steps, at::TensorList gradients, at::Tensor skipped, const at::Tensor& rate,
                  double beta1, double beta2, double q, double eps, int64_t iterations, bool exact,
                  c10::string_view norm, bool polish, c10::string_view precision, bool batched,
-                 const c10::optional<at::Tensor>& off_manifold) {
+                 const c10::optional<at::Tensor>& off_manifold, c10::string_view ranks, int64_t shard_dim,
+                 at::IntArrayRef lengths) {
   const AdamNumbers numbers{second_moments, steps, beta1, beta2};
   step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
-       {beta1, 1 - beta1, &numbers}, pack(q, eps, iterations, exact, norm, polish, precision));
+       {beta1, 1 - beta1, &numbers}, pack(q, eps, iterations, exact, norm, polish, precision),
+       {std::string(ranks), shard_dim, lengths});
 }
 
 void muon_kernel(at::TensorList points, at::TensorList momenta, at::TensorList gradients, at::Tensor skipped,
                  const at::Tensor& rate, double momentum, bool nesterov, int64_t rounds, bool exact_root,
                  c10::string_view scale, int64_t iterations, bool exact, c10::string_view precision,
-                 bool batched, const c10::optional<at::Tensor>& off_manifold) {
+                 bool batched, const c10::optional<at::Tensor>& off_manifold, c10::string_view ranks,
+                 int64_t shard_dim, at::IntArrayRef lengths) {
   const MuonTerms terms{momentum, nesterov, {rounds, exact_root}, muon_scale_from_string(std::string(scale))};
   terms.validate();
   const CayleyOptions defaults;
   step(points, momenta, gradients, rate, {skipped, off_manifold.value_or(at::Tensor())}, batched,
        {momentum, 1, nullptr, &terms},
-       pack(defaults.q, defaults.eps, iterations, exact, to_string(defaults.norm), true, precision));
+       pack(defaults.q, defaults.eps, iterations, exact, to_string(defaults.norm), true, precision),
+       {std::string(ranks), shard_dim, lengths});
 }
 
 }  // namespace
@@ -167,18 +187,18 @@ TORCH_LIBRARY(stiefel, library) {
       "cayley_sgd_(Tensor(a!)[] points, Tensor(b!)[] momenta, Tensor[] gradients, Tensor(c!) skipped, "
       "Tensor rate, float momentum, float q=0.5, float eps=1e-8, int iterations=2, bool exact=False, "
       "str norm='frobenius', bool polish=True, str precision='full', bool batched=False, "
-      "Tensor(d!)? off_manifold=None) -> ()");
+      "Tensor(d!)? off_manifold=None, str ranks='', int shard_dim=1, int[] lengths=[]) -> ()");
   library.def(
       "cayley_adam_(Tensor(a!)[] points, Tensor(b!)[] momenta, Tensor(c!)[] second_moments, "
       "Tensor(d!)[] steps, Tensor[] gradients, Tensor(e!) skipped, Tensor rate, float beta1=0.9, "
       "float beta2=0.99, float q=0.5, float eps=1e-8, int iterations=2, bool exact=False, "
       "str norm='frobenius', bool polish=True, str precision='full', bool batched=False, "
-      "Tensor(f!)? off_manifold=None) -> ()");
+      "Tensor(f!)? off_manifold=None, str ranks='', int shard_dim=1, int[] lengths=[]) -> ()");
   library.def(
       "cayley_muon_(Tensor(a!)[] points, Tensor(b!)[] momenta, Tensor[] gradients, Tensor(c!) skipped, "
       "Tensor rate, float momentum=0.9, bool nesterov=False, int rounds=2, bool exact_root=False, "
       "str scale='none', int iterations=2, bool exact=False, str precision='full', bool batched=False, "
-      "Tensor(d!)? off_manifold=None) -> ()");
+      "Tensor(d!)? off_manifold=None, str ranks='', int shard_dim=1, int[] lengths=[]) -> ()");
   library.def(
       "polar_direction(Tensor weight, int rounds=2, bool exact_root=False, bool batched=False) -> Tensor");
   library.def("defect(Tensor weight, bool batched=False) -> Tensor");
@@ -205,6 +225,8 @@ auto find_operator(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
+std::string name_of(const Sharding& sharding) { return sharding ? sharding.ranks->name() : std::string(); }
+
 c10::optional<at::Tensor> if_defined(const at::Tensor& t) {
   return t.defined() ? c10::optional<at::Tensor>(t) : c10::optional<at::Tensor>();
 }
@@ -213,31 +235,36 @@ c10::optional<at::Tensor> if_defined(const at::Tensor& t) {
 
 void cayley_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                  const at::Tensor& skipped, const at::Tensor& rate, double momentum,
-                 const CayleyOptions& options, bool batched, const at::Tensor& off_manifold) {
+                 const CayleyOptions& options, bool batched, const at::Tensor& off_manifold,
+                 const Sharding& sharding) {
   static const auto operation = find_operator<decltype(sgd_kernel)>("stiefel::cayley_sgd_");
   operation.call(points, momenta, gradients, skipped, rate, momentum, options.q, options.eps,
                  options.iterations, options.exact, to_string(options.norm), options.polish,
-                 to_string(options.precision), batched, if_defined(off_manifold));
+                 to_string(options.precision), batched, if_defined(off_manifold), name_of(sharding),
+                 sharding.dim, sharding.lengths);
 }
 
 void cayley_adam_(at::TensorList points, at::TensorList momenta, at::TensorList second_moments,
                   at::TensorList steps, at::TensorList gradients, const at::Tensor& skipped,
                   const at::Tensor& rate, double beta1, double beta2, const CayleyOptions& options,
-                  bool batched, const at::Tensor& off_manifold) {
+                  bool batched, const at::Tensor& off_manifold, const Sharding& sharding) {
   static const auto operation = find_operator<decltype(adam_kernel)>("stiefel::cayley_adam_");
   operation.call(points, momenta, second_moments, steps, gradients, skipped, rate, beta1, beta2, options.q,
                  options.eps, options.iterations, options.exact, to_string(options.norm), options.polish,
-                 to_string(options.precision), batched, if_defined(off_manifold));
+                 to_string(options.precision), batched, if_defined(off_manifold), name_of(sharding),
+                 sharding.dim, sharding.lengths);
 }
 
 void cayley_muon_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                   const at::Tensor& skipped, const at::Tensor& rate, const MuonTerms& terms,
-                  const CayleyOptions& options, bool batched, const at::Tensor& off_manifold) {
+                  const CayleyOptions& options, bool batched, const at::Tensor& off_manifold,
+                  const Sharding& sharding) {
   TORCH_CHECK(options.polish, "stiefel: polish is false; a step along a polar factor needs its corrections");
   static const auto operation = find_operator<decltype(muon_kernel)>("stiefel::cayley_muon_");
   operation.call(points, momenta, gradients, skipped, rate, terms.momentum, terms.nesterov,
                  terms.polar.rounds, terms.polar.exact_root, to_string(terms.scale), options.iterations,
-                 options.exact, to_string(options.precision), batched, if_defined(off_manifold));
+                 options.exact, to_string(options.precision), batched, if_defined(off_manifold),
+                 name_of(sharding), sharding.dim, sharding.lengths);
 }
 
 }  // namespace stiefel

@@ -4,6 +4,8 @@
 #include <stiefel/cayley.h>
 #include <stiefel/cayley_muon.h>
 
+#include "batches.h"
+#include "gradients.h"
 #include "step_matrices.h"
 
 /// The steps behind the operators.
@@ -26,6 +28,12 @@ struct UpdateRule {
   const AdamNumbers* adam = nullptr;
   const MuonTerms* muon = nullptr;
 };
+
+/// v ← β₂v + (1 − β₂)‖G‖²_F and k ← k + 1 for the matrices of a range that move. Returns r of each.
+at::Tensor advance_(const AdamNumbers& adam, const BatchRange& range, const Gradients& gradient, double eps);
+
+/// The rate times what the shape of the matrices, n columns long, makes of it.
+at::Tensor scaled_rate(const at::Tensor& rate, const MuonTerms& terms, int64_t n);
 
 /// A step by ATen's operators, on any device: one batch per shape.
 void step_by_operators(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,

@@ -17,9 +17,9 @@ PolarDirection::PolarDirection(const at::Tensor& momentum_omega, const at::Tenso
   r = at::bmm(k.mH(), at::bmm(momentum_r, k));
 }
 
-UnitMomentum::UnitMomentum(const at::Tensor& momentum) : m(momentum) {
-  // The largest entry: its square may vanish, and the Frobenius norm with it.
-  const auto largest = entry_norm(momentum);
+UnitMomentum::UnitMomentum(const at::Tensor& momentum) : UnitMomentum(momentum, entry_norm(momentum)) {}
+
+UnitMomentum::UnitMomentum(const at::Tensor& momentum, const at::Tensor& largest) : m(momentum) {
   // Between these ‖MᴴM‖_F, a fourth power, neither vanishes nor overflows.
   const bool is_double = c10::toRealValueType(momentum.scalar_type()) == at::kDouble;
   const double least = is_double ? 1e-60 : 1e-6;

@@ -28,8 +28,10 @@ struct UnitMomentum {
   at::Tensor m;
   at::Tensor unit;  ///< what M was multiplied by, one double per matrix; undefined stands for 1
 
-  /// On the CPU M is copied only where it has to be.
+  /// On the CPU M is copied only where it has to be. The unit is the largest entry, since its square may
+  /// vanish, and the Frobenius norm with it.
   explicit UnitMomentum(const at::Tensor& momentum);
+  UnitMomentum(const at::Tensor& momentum, const at::Tensor& largest);
 
   /// Matrices that are linear in the momentum, for m.
   at::Tensor in_units(const at::Tensor& matrices) const;

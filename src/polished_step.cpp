@@ -1,13 +1,12 @@
+#include "polished_step.h"
+
 #include <cmath>
-#include <optional>
+#include <utility>
 
 #include "algebra.h"
-#include "correction_policy.h"
 #include "exit_correction.h"
 #include "generator_norm.h"
 #include "gram_root.h"
-#include "polar_direction.h"
-#include "step.h"
 
 // The step of the coefficient form. X is n×p with p < n; E, S, T, Ω, R, F and C are p×p.
 
@@ -25,9 +24,9 @@ struct Tangent {
 /// S − ½ES: XᴴM as if X were X(I − ½E), which is orthonormal to second order.
 at::Tensor corrected(const at::Tensor& s, const at::Tensor& e) { return at::baddbmm(s, e, s, 1, -0.5); }
 
-/// Ω and T by a second look at the projected momentum, and the normal part Z that it finds.
-Tangent look_again(const at::Tensor& x, const at::Tensor& m, const at::Tensor& e, at::Tensor t) {
-  const auto s = corrected(overlap(x, m), e);
+/// Ω and T by a second look at the projected momentum, S = XᴴM, and the normal part Z that it finds.
+Tangent look_again(const at::Tensor& overlap, const at::Tensor& e, at::Tensor t) {
+  const auto s = corrected(overlap, e);
   const auto z = hermitian(s);
   const auto zs = at::bmm(z, s);
   t.sub_(zs).sub_(zs.mH()).baddbmm_(z, z);  // T − ZS − (ZS)ᴴ + Z²
@@ -89,59 +88,72 @@ void correct_exit_(Coefficients& now, const at::Tensor& omega, const at::Tensor&
 
 }  // namespace
 
-void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options,
-                    const PolarOptions* polar) {
-  const auto x = batch.source();
-  const auto e = batch.e.defined() ? batch.e : drift(x);
-  const CorrectionPolicy policy(x, e, step_size.reach(x.size(0)));
+PolishedStep::PolishedStep(StepBatch& batch, at::Tensor e, const StepSize& step_size,
+                           const CayleyOptions& options, const PolarOptions* polar)
+    : batch_(batch),
+      step_size_(step_size),
+      options_(options),
+      polar_(polar),
+      x_(batch.source()),
+      e_(std::move(e)),
+      policy_(x_, e_, step_size.reach(x_.size(0))) {}
 
-  auto s = overlap(x, batch.m);
+void PolishedStep::project(at::Tensor s) {
   // By how much K will multiply S is not known yet.
-  const bool entry = polar != nullptr || policy.entry_shows(s);
-  if (entry) s = corrected(s, e);
-  const auto sigma = hermitian(s);
+  const bool entry = polar_ != nullptr || policy_.entry_shows(s);
+  if (entry) s = corrected(s, e_);
+  sigma_ = hermitian(s);
 
   // M ← M − X(Σ − ½EΣ): the projection. This is the momentum that is kept.
-  auto normal = entry ? at::baddbmm(sigma, sigma, e, 1, -0.5) : sigma.clone();
-  batch.m.baddbmm_(batch.hold_(normal), x, 1, -1);
+  auto normal = entry ? at::baddbmm(sigma_, sigma_, e_, 1, -0.5) : sigma_.clone();
+  batch_.m.baddbmm_(batch_.hold_(normal), x_, 1, -1);
+  s_ = std::move(s);
+  m_ = batch_.m;
+}
 
-  std::optional<UnitMomentum> unit;
-  if (polar != nullptr) unit.emplace(batch.m);
-  const auto m = unit ? unit->m : batch.m;
-  const auto t = gram(m);
-  const auto sigma_length = unit                ? frobenius(unit->in_units(sigma))
-                            : policy.may_look() ? frobenius(sigma)
-                                                : at::Tensor();
+void PolishedStep::take_unit(const at::Tensor& largest) {
+  unit_.emplace(batch_.m, largest);
+  m_ = unit_->m;
+}
+
+bool PolishedStep::wants_second_look(const at::Tensor& t) {
+  sigma_length_ = unit_                ? frobenius(unit_->in_units(sigma_))
+                  : policy_.may_look() ? frobenius(sigma_)
+                                       : at::Tensor();
   // MK is longer than M by ‖K‖ ≤ gain/√‖T‖.
-  const bool look = policy.second_look(
-      polar != nullptr ? sigma_length * root_gain(*polar, t) / frobenius(t).sqrt_() : sigma_length);
-  const auto now = look ? look_again(x, m, e, t) : Tangent{unit ? unit->in_units(skew(s)) : skew(s), t, {}};
+  return policy_.second_look(polar_ != nullptr ? sigma_length_ * root_gain(*polar_, t) / frobenius(t).sqrt_()
+                                               : sigma_length_);
+}
+
+void PolishedStep::move(const at::Tensor& t, const at::Tensor& second) {
+  const auto now = second.defined() ? look_again(second, e_, t)
+                                    : Tangent{unit_ ? unit_->in_units(skew(s_)) : skew(s_), t, {}};
   const auto omega2 = at::bmm(now.omega, now.omega);
   const auto r = now.t + omega2;
 
   std::optional<PolarDirection> direction;
-  if (polar != nullptr) {
-    direction.emplace(now.omega, now.t, r, negligible_gram(sigma_length, x), *polar);
+  if (polar_ != nullptr) {
+    direction.emplace(now.omega, now.t, r, negligible_gram(sigma_length_, x_), *polar_);
   }
   const auto& omega_d = direction ? direction->omega : now.omega;
   const auto& r_d = direction ? direction->r : r;
   const auto norm =
-      direction ? polar_norm_bound(*polar, x)
-                : tangent_norm(x, m, now.omega, now.t, options.exact ? Norm::kFrobenius : options.norm);
+      direction ? polar_norm_bound(*polar_, x_)
+                : tangent_norm(x_, m_, now.omega, now.t, options_.exact ? Norm::kFrobenius : options_.norm);
 
-  const auto tau = step_size.signed_step(norm, options);
-  const auto step = spread(tau, x);
-  auto move = options.exact ? solve(omega_d, r_d, step) : iterate(omega_d, r_d, step, options.iterations);
-  if (!options.exact) {
+  const auto tau = step_size_.signed_step(norm, options_);
+  const auto step = spread(tau, x_);
+  auto move = options_.exact ? solve(omega_d, r_d, step) : iterate(omega_d, r_d, step, options_.iterations);
+  if (!options_.exact) {
     // Without a bound: two pairs leave 3e-7 at the cap, where ‖V‖ ≤ 1/16 for real matrices under the
     // Frobenius norm; three leave 4e-6 where it can reach 3/16; s = 0 can reach 1/2.
-    const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius && !direction;
+    const bool tame = !x_.is_complex() && options_.norm == Norm::kFrobenius && !direction;
     at::Tensor bound;
-    if (policy.may_look()) {
-      bound = direction ? polar_defect_bound(tau, norm, x.size(1), options.iterations)
-                        : defect_bound(now.t, r, omega2, tau, norm, options.iterations);
+    if (policy_.may_look()) {
+      bound = direction ? polar_defect_bound(tau, norm, x_.size(1), options_.iterations)
+                        : defect_bound(now.t, r, omega2, tau, norm, options_.iterations);
     }
-    const int64_t pairs = policy.series_pairs(bound, options.iterations == 0 ? 8 : (tame ? 2 : 3));
+    const int64_t pairs = policy_.series_pairs(bound, options_.iterations == 0 ? 8 : (tame ? 2 : 3));
     if (pairs > 0) correct_exit_(move, omega_d, r_d, pairs);
   }
   if (direction) {
@@ -150,10 +162,19 @@ void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOpt
     move.c = at::bmm(direction->k, move.c);
   }
   if (now.z.defined()) move.f.baddbmm_(now.z, move.c, 1, -1);  // F ← F − ZC
-  const auto length = direction ? norm * std::sqrt(static_cast<double>(x.size(1))) : norm;
-  if (policy.drift_shows(tau, length)) move.f.baddbmm_(e, move.f.clone(), 1, -0.5);
-  move.f.sub_(e, 0.5);  // F ← F − ½(E + EF)
-  batch.advance_(x, batch.hold_(move.f), m, batch.hold_(move.c));
+  const auto length = direction ? norm * std::sqrt(static_cast<double>(x_.size(1))) : norm;
+  if (policy_.drift_shows(tau, length)) move.f.baddbmm_(e_, move.f.clone(), 1, -0.5);
+  move.f.sub_(e_, 0.5);  // F ← F − ½(E + EF)
+  batch_.advance_(x_, batch_.hold_(move.f), m_, batch_.hold_(move.c));
+}
+
+void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options,
+                    const PolarOptions* polar) {
+  PolishedStep step(batch, batch.e.defined() ? batch.e : drift(batch.source()), step_size, options, polar);
+  step.project(overlap(step.x(), batch.m));
+  if (polar != nullptr) step.take_unit(entry_norm(batch.m));
+  const auto t = gram(step.m());
+  step.move(t, step.wants_second_look(t) ? overlap(step.x(), step.m()) : at::Tensor());
 }
 
 }  // namespace stiefel::detail

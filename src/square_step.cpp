@@ -57,7 +57,7 @@ void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptio
   const auto e = batch.e.defined() ? batch.e : drift(x);
   const CorrectionPolicy policy(x, e, step_size.reach(x.size(0)));
 
-  const auto s = overlap(x, batch.m);
+  const auto s = batch.s.defined() ? batch.s : overlap(x, batch.m);
   const auto momentum_omega = skew(s);
   const auto omega = polar != nullptr ? polar_omega(s, momentum_omega, *polar) : momentum_omega;
   const auto norm = polar != nullptr ? polar_norm_bound(*polar, x)

@@ -25,6 +25,7 @@ struct StepBatch {
   at::Tensor m;
   at::Tensor frozen;
   at::Tensor e;  ///< E = XᴴX − I where the caller has it, zero for a matrix that is frozen; else undefined
+  at::Tensor s = {};  ///< S = XᴴM likewise
 
   /// x as the step reads it: zero for a matrix that is frozen, which may hold anything.
   at::Tensor source() const;

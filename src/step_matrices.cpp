@@ -244,6 +244,14 @@ void fail_off_manifold(int64_t matrices, const at::Tensor& weight, bool batched)
               "). Was it loaded or scaled after the optimiser was made? Call stiefel::orthonormalize_ on it");
 }
 
+void fail_sharded_off_manifold(int64_t matrices) {
+  TORCH_CHECK(
+      false, "stiefel: ", matrices, matrices == 1 ? " sharded matrix was" : " sharded matrices were",
+      " left in place, being off the manifold by more than ", kFarthestStart,
+      ", too far for a step to draw in. Was a weight loaded or scaled after the optimiser was made? Call "
+      "stiefel::sharded_orthonormalize_ on it, on every rank");
+}
+
 void run_step(at::TensorList weights, at::TensorList momenta, at::TensorList gradients,
               const at::Tensor& rate, StepCounters counters, bool batched,
               const std::function<void(const StepMatrices&, const StepCounters&)>& step) {

@@ -60,6 +60,9 @@ double farthest(const at::Tensor& weight, bool batched);
 /// in `weight`.
 [[noreturn]] void fail_off_manifold(int64_t matrices, const at::Tensor& weight, bool batched);
 
+/// The same of weights of which no rank has all.
+[[noreturn]] void fail_sharded_off_manifold(int64_t matrices);
+
 /// Checks a step's arguments, and runs `step` on the matrices and counters. Where the caller counts no
 /// matrices off the manifold, the step on a CPU does, and throws once everything else has moved.
 void run_step(at::TensorList weights, at::TensorList momenta, at::TensorList gradients,

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <stiefel/export.h>
+#include <stiefel/sharding.h>
 
 #include <string>
 
@@ -82,10 +83,13 @@ struct STIEFEL_API CayleyOptions {
 /// finite, and where the point is off the manifold by more than kFarthestStart (with `polish`): loaded or
 /// scaled, say, since the last step. `off_manifold` (one int64), where given, counts the latter. Without it a
 /// step on the CPU throws an error that names the weight, after all others have moved.
+///
+/// With `sharding` every rank has a part of each matrix, and all ranks call with theirs; the step is then
+/// full in precision, with polish and any norm but kOne.
 STIEFEL_API void cayley_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                              const at::Tensor& skipped, const at::Tensor& rate, double momentum,
                              const CayleyOptions& options = {}, bool batched = false,
-                             const at::Tensor& off_manifold = {});
+                             const at::Tensor& off_manifold = {}, const Sharding& sharding = {});
 
 /// One step of Cayley ADAM: M ← β₁M + (1−β₁)G, v ← β₂v + (1−β₂)‖G‖²_F, k ← k + 1, and X moves along −M/r with
 /// r = (1−β₁ᵏ)√(v/(1−β₂ᵏ) + ε). `second_moments` (v) and `steps` (k) hold one double per matrix.
@@ -93,7 +97,7 @@ STIEFEL_API void cayley_adam_(at::TensorList points, at::TensorList momenta, at:
                               at::TensorList steps, at::TensorList gradients, const at::Tensor& skipped,
                               const at::Tensor& rate, double beta1, double beta2,
                               const CayleyOptions& options = {}, bool batched = false,
-                              const at::Tensor& off_manifold = {});
+                              const at::Tensor& off_manifold = {}, const Sharding& sharding = {});
 
 /// The Cayley retraction: the point reached from `point` along the tangent vector `direction` in unit time.
 /// With `options.exact` the curve is the closed form.

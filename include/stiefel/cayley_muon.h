@@ -45,6 +45,6 @@ struct STIEFEL_API MuonTerms {
 STIEFEL_API void cayley_muon_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                               const at::Tensor& skipped, const at::Tensor& rate, const MuonTerms& terms = {},
                               const CayleyOptions& options = {}, bool batched = false,
-                              const at::Tensor& off_manifold = {});
+                              const at::Tensor& off_manifold = {}, const Sharding& sharding = {});
 
 }  // namespace stiefel

@@ -59,7 +59,7 @@ at::Tensor CayleyAdam::momentum_of(const GroupOptions& options, ParamState& base
   auto& state = static_cast<CayleyAdamParamState&>(base);
   if (!state.exp_avg.defined()) {
     const auto scalar = at::TensorOptions(at::kDouble).device(point.device());
-    const auto batch_shape = MatrixView(point, options.batched()).batch_shape();
+    const auto batch_shape = detail::batch_shape_of(point, options);
     state.exp_avg = at::zeros_like(point);
     state.second_moment = at::zeros(batch_shape, scalar);
     state.step = at::zeros(batch_shape, scalar);
@@ -79,7 +79,7 @@ void CayleyAdam::step_manifold(const GroupOptions& group, const ParameterBatch& 
     steps.push_back(state.step);
   }
   cayley_adam_(batch.points, batch.momenta, second_moments, steps, batch.gradients, counters.skipped, rate,
-               beta1, beta2, options.cayley(), options.batched(), counters.off_manifold);
+               beta1, beta2, options.cayley(), options.batched(), counters.off_manifold, batch.sharding);
 }
 
 void CayleyAdam::step_euclidean(const GroupOptions& group, const ParameterBatch& batch,

@@ -59,7 +59,7 @@ void CayleyMuon::step_manifold(const GroupOptions& group, const ParameterBatch& 
                                const Counters& counters) {
   const auto& options = static_cast<const CayleyMuonOptions&>(group);
   cayley_muon_(batch.points, batch.momenta, batch.gradients, counters.skipped, rate, options.terms(),
-               options.cayley(), options.batched(), counters.off_manifold);
+               options.cayley(), options.batched(), counters.off_manifold, batch.sharding);
 }
 
 void CayleyMuon::step_euclidean(const GroupOptions& group, const ParameterBatch& batch,

@@ -43,7 +43,7 @@ void CayleySGD::step_manifold(const GroupOptions& group, const ParameterBatch& b
                               const Counters& counters) {
   const auto& options = static_cast<const CayleySGDOptions&>(group);
   cayley_sgd_(batch.points, batch.momenta, batch.gradients, counters.skipped, rate, options.momentum(),
-              options.cayley(), options.batched(), counters.off_manifold);
+              options.cayley(), options.batched(), counters.off_manifold, batch.sharding);
 }
 
 void CayleySGD::step_euclidean(const GroupOptions& group, const ParameterBatch& batch,

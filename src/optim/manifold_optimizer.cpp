@@ -11,6 +11,7 @@
 #include "batches.h"
 #include "compat.h"
 #include "device.h"
+#include "shard_extents.h"
 #include "shared_steps.h"
 #include "step_matrices.h"
 
@@ -80,19 +81,20 @@ void check_type(const at::Tensor& parameter) {
 /// per matrix on the parameter's device, the rest in the parameter's own layout, so that both are read as
 /// matrices in one order.
 void adopt_tensor(at::Tensor& tensor, const ParamState::Entry& entry, const at::Tensor& parameter,
-                  const GroupOptions& options) {
+                  const GroupOptions& options, const detail::ShardExtents* extents) {
   const bool on_manifold = options.manifold() == Manifold::kStiefel;
   if (entry.per_matrix) {
-    const auto expected =
-        on_manifold ? MatrixView(parameter, options.batched()).batch_shape() : std::vector<int64_t>{};
+    const auto expected = on_manifold ? detail::batch_shape_of(parameter, options) : std::vector<int64_t>{};
     TORCH_CHECK(tensor.sizes() == expected, "stiefel: the archive's '", entry.name, "' of a parameter ",
                 parameter.sizes(), " has the shape ", tensor.sizes(), " instead of ",
                 at::IntArrayRef(expected));
     tensor = tensor.to(parameter.device());
     return;
   }
-  TORCH_CHECK(tensor.sizes() == parameter.sizes(), "stiefel: the archive's '", entry.name, "' has the shape ",
-              tensor.sizes(), ", its parameter ", parameter.sizes());
+  const auto shape = extents ? extents->whole_shape(parameter) : parameter.sizes().vec();
+  TORCH_CHECK(tensor.sizes() == shape, "stiefel: the archive's '", entry.name, "' has the shape ",
+              tensor.sizes(), ", its parameter ", at::IntArrayRef(shape));
+  if (extents) tensor = extents->part_of(tensor);
   tensor = at::empty_like(parameter, parameter.options().dtype(tensor.scalar_type())).detach().copy_(tensor);
 }
 
@@ -107,17 +109,21 @@ detail::ParameterBatch choose(const detail::ParameterBatch& all, const std::vect
   detail::ParameterBatch chosen{detail::pick(all.points, entries),
                                 detail::pick(all.momenta, entries),
                                 detail::pick(all.gradients, entries),
-                                {}};
+                                {},
+                                {all.sharding.ranks, all.sharding.dim, {}}};
   for (const size_t i : entries) chosen.states.push_back(all.states[i]);
+  if (all.sharding) {
+    for (const size_t i : entries) chosen.sharding.lengths.push_back(all.sharding.lengths[i]);
+  }
   return chosen;
 }
 
-/// All weights on the manifold, in the order of the groups.
+/// All weights on the manifold that every rank has whole, in the order of the groups.
 std::vector<detail::SharedSteps::Weight> weights_on_manifold(const std::vector<OptimizerParamGroup>& groups) {
   std::vector<detail::SharedSteps::Weight> result;
   for (const auto& group : groups) {
     const auto& options = options_of(group);
-    if (options.manifold() != Manifold::kStiefel) continue;
+    if (options.manifold() != Manifold::kStiefel || options.is_sharded()) continue;
     for (const auto& parameter : group.params()) result.push_back({parameter, options.batched()});
   }
   return result;
@@ -126,6 +132,11 @@ std::vector<detail::SharedSteps::Weight> weights_on_manifold(const std::vector<O
 std::string index_key(const char* what, size_t index) { return what + std::to_string(index); }
 
 }  // namespace
+
+std::vector<int64_t> detail::batch_shape_of(const at::Tensor& point, const GroupOptions& options) {
+  if (!options.batched()) return {};
+  return point.sizes().slice(0, static_cast<size_t>(point.dim()) - 2).vec();
+}
 
 std::vector<ParamState::Entry> ParamState::entries() { return {{"master", &master, false}}; }
 
@@ -175,9 +186,15 @@ void ManifoldOptimizer::prepare() {
     options.validate();
     auto& prepared = groups_[i].prepared;
     if (prepared == group.params().size()) continue;
+    if (options.is_sharded() && !sharing_) continue;  // distribute() comes back to it
     if (options.manifold() == Manifold::kStiefel) {
       const auto& all = group.params();
-      place_on_manifold({all.begin() + static_cast<std::ptrdiff_t>(prepared), all.end()}, options);
+      const std::vector<at::Tensor> fresh(all.begin() + static_cast<std::ptrdiff_t>(prepared), all.end());
+      if (options.is_sharded()) {
+        place_shards_on_manifold(fresh, options);
+      } else {
+        place_on_manifold(fresh, options);
+      }
     }
     prepared = group.params().size();
   }
@@ -189,6 +206,10 @@ void ManifoldOptimizer::follow_changes(const at::Tensor& parameter, ParamState& 
   // An archive's master is trusted; so is one whose parameter nobody has written since.
   if (state.written_version < 0 || state.written_version == parameter._version()) return;
   auto point = parameter.detach().to(at::kFloat);
+  if (options.is_sharded()) {  // no rank sees a defect of its own
+    state.master.copy_(point);
+    return;
+  }
   // Rounding alone takes such a parameter off the manifold. What is further off is left to the step to
   // refuse.
   if (detail::farthest(point, options.batched()) <= kFarthestStart) orthonormalize_(point, options.batched());
@@ -236,6 +257,46 @@ void ManifoldOptimizer::place_on_manifold(const std::vector<at::Tensor>& paramet
   }
 }
 
+void ManifoldOptimizer::place_shards_on_manifold(const std::vector<at::Tensor>& parameters,
+                                                 const GroupOptions& options) {
+  auto& ranks = *sharing_->ranks();
+  for (const auto& parameter : parameters) {
+    check_type(parameter);
+    extents_[parameter.unsafeGetTensorImpl()] =
+        std::make_unique<detail::ShardExtents>(parameter, options, ranks);
+    auto weight = parameter.detach();
+    if (is_reduced(weight)) {
+      auto& state = state_of(parameter);
+      state.master = weight.to(at::kFloat);
+      sharded_orthonormalize_(state.master, ranks, options.shard_dim(), options.batched());
+      write_rounding(parameter, state);
+      continue;
+    }
+    const double off =
+        sharded_defect(weight, ranks, options.shard_dim(), options.batched()).max().item<double>();
+    if (off <= options.nearest_start()) continue;
+    const auto whole = extents_of(parameter).whole_shape(weight);
+    if (!options.orthonormalize_on_start()) {
+      TORCH_CHECK(off <= options.farthest_start(), "stiefel: a sharded parameter of the whole shape ",
+                  at::IntArrayRef(whole), " is off the manifold by ‖XᴴX − I‖ = ", off,
+                  ", too far for a step to draw it in (", options.farthest_start(),
+                  "); call stiefel::sharded_orthonormalize_ on it or leave orthonormalize_on_start on");
+      continue;
+    }
+    sharded_orthonormalize_(weight, ranks, options.shard_dim(), options.batched());
+    if (ranks.rank() == 0) {
+      TORCH_WARN("stiefel: a sharded parameter of the whole shape ", at::IntArrayRef(whole),
+                 " was not orthonormal (‖XᴴX − I‖ = ", off,
+                 ") and was replaced by the nearest orthonormal matrices; initialise it before it is divided "
+                 "to choose the start yourself");
+    }
+  }
+}
+
+const detail::ShardExtents& ManifoldOptimizer::extents_of(const at::Tensor& parameter) const {
+  return *extents_.at(parameter.unsafeGetTensorImpl());
+}
+
 void ManifoldOptimizer::refresh_rates() {
   for (size_t i = 0; i < groups_.size(); ++i) groups_[i].rate.set(param_groups_[i].options().get_lr());
 }
@@ -249,13 +310,13 @@ bool ManifoldOptimizer::has_device_rates() const {
   return true;
 }
 
-ManifoldOptimizer::Counters& ManifoldOptimizer::counters_on(const at::Device& device) {
+ManifoldOptimizer::Counters& ManifoldOptimizer::counters_on(const at::Device& device, bool sharded) {
   for (auto& counters : counters_) {
-    if (counters.skipped.device() == device) return counters;
+    if (counters.skipped.device() == device && counters.sharded == sharded) return counters;
   }
   const auto options = at::TensorOptions(at::kLong).device(device);
   return counters_.emplace_back(
-      Counters{at::zeros({}, options), at::zeros({}, options), 0, at::zeros({2}, options)});
+      Counters{at::zeros({}, options), at::zeros({}, options), 0, at::zeros({2}, options), sharded});
 }
 
 int64_t ManifoldOptimizer::total_skipped() const {
@@ -272,15 +333,17 @@ int64_t ManifoldOptimizer::skipped_steps() const {
 }
 
 void ManifoldOptimizer::report_off_manifold(Counters& counters) const {
-  const auto off = counters.off_manifold.item<int64_t>() + counters.elsewhere[1].item<int64_t>();
+  const auto elsewhere = sharing_ ? counters.elsewhere[1].item<int64_t>() : 0;
+  const auto off = counters.off_manifold.item<int64_t>() + elsewhere;
   if (off == counters.reported) return;
   const auto matrices = off - std::exchange(counters.reported, off);
+  if (counters.sharded) detail::fail_sharded_off_manifold(matrices);
   at::Tensor worst;
   double most = -1;
   bool batched = false;
   for (const auto& group : param_groups_) {
     const auto& options = options_of(group);
-    if (options.manifold() != Manifold::kStiefel) continue;
+    if (options.manifold() != Manifold::kStiefel || options.is_sharded()) continue;
     for (const auto& parameter : group.params()) {
       if (parameter.device() != counters.skipped.device()) continue;
       const auto* state = find_state(parameter);
@@ -301,8 +364,15 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::
   ParameterBatch all;
   std::vector<std::pair<at::Tensor, at::Tensor>> apart;  // points that are not their parameters' memory
   std::vector<std::pair<at::Tensor, ParamState*>> rounded;
+  const bool sharded = options.is_sharded();
+  if (sharded) all.sharding = {sharing_->ranks(), options.shard_dim(), {}};
   for (auto& parameter : group.params()) {
-    if (!parameter.grad().defined() || !is_mine(parameter)) continue;
+    if (!sharded && !is_mine(parameter)) continue;
+    // Nothing flows through a part that is empty; the other ranks count on it all the same.
+    if (sharded && parameter.numel() == 0 && !parameter.grad().defined()) {
+      parameter.mutable_grad() = at::zeros_like(parameter);
+    }
+    if (!parameter.grad().defined()) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
                 " is sparse; a step on the manifold moves the whole matrix, so make it dense");
     auto& state = state_of(parameter);
@@ -320,6 +390,7 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::
     if (momentum.defined()) all.momenta.push_back(momentum);
     all.gradients.push_back(parameter.grad().to(point.scalar_type()).resolve_conj().resolve_neg());
     all.states.push_back(&state);
+    if (sharded) all.sharding.lengths.push_back(extents_of(parameter).matrix_length);
   }
   const auto kind = [&](size_t i) {
     const auto device = all.points[i].device();
@@ -327,7 +398,7 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::
   };
   for (const auto& entries : detail::group_by(all.points.size(), kind)) {
     const auto device = all.points[entries[0]].device();
-    step_manifold(options, choose(all, entries), rate.on(device), counters_on(device));
+    step_manifold(options, choose(all, entries), rate.on(device), counters_on(device, sharded));
   }
   for (const auto& [point, home] : apart) home.copy_(point);
   for (const auto& [parameter, state] : rounded) write_rounding(parameter, *state);
@@ -357,7 +428,8 @@ void ManifoldOptimizer::check_capture() const {
         captures = detail::is_capturing(*asked);
       }
       if (!captures || !parameter.grad().defined()) continue;
-      if (options_of(group).manifold() == Manifold::kStiefel && !is_mine(parameter)) continue;
+      const auto& options = options_of(group);
+      if (options.manifold() == Manifold::kStiefel && !options.is_sharded() && !is_mine(parameter)) continue;
       TORCH_CHECK(find_state(parameter) && groups_[i].rate.has_copies(),
                   "stiefel: a step is captured into a CUDA graph before it was ever taken, so every replay "
                   "would make its buffers again; take one step before the capture");
@@ -377,9 +449,11 @@ at::Tensor ManifoldOptimizer::step(LossClosure closure) {
   }
   const at::NoGradGuard no_grad;
   prepare();
+  check_ranks();
   check_capture();
   refresh_rates();
   consolidated_on_ = -1;
+  consolidated_.clear();
   if (has_states_of_others_) release_states_of_others();
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     auto& group = param_groups_[i];
@@ -396,6 +470,15 @@ at::Tensor ManifoldOptimizer::step(LossClosure closure) {
   return loss;
 }
 
+void ManifoldOptimizer::check_ranks() const {
+  if (sharing_) return;
+  for (const auto& group : param_groups_) {
+    TORCH_CHECK(!options_of(group).is_sharded(),
+                "stiefel: a parameter group has shard_dim = ", options_of(group).shard_dim(),
+                ", so other ranks have parts of its weights; call distribute() on every rank first");
+  }
+}
+
 bool ManifoldOptimizer::is_mine(const at::Tensor& parameter) const {
   return !sharing_ || sharing_->is_mine(parameter);
 }
@@ -410,6 +493,7 @@ void ManifoldOptimizer::distribute(std::shared_ptr<Ranks> ranks) {
   sharing->assign(weights);
   sharing_ = std::move(sharing);
   has_states_of_others_ = true;
+  prepare();  // sharded groups have waited for it
 }
 
 void ManifoldOptimizer::exchange_steps() {
@@ -437,7 +521,7 @@ void ManifoldOptimizer::release_states_of_others() {
 void ManifoldOptimizer::consolidate_states(int64_t rank) {
   TORCH_CHECK(sharing_,
               "stiefel: consolidate_states() is for an optimizer that was given ranks by distribute()");
-  const auto& ranks = *sharing_->ranks();
+  auto& ranks = *sharing_->ranks();
   TORCH_CHECK(rank >= 0 && rank < ranks.size(), "stiefel: there is no rank ", rank,
               " to consolidate on; there are ", ranks.size());
   const at::NoGradGuard no_grad;
@@ -457,10 +541,28 @@ void ManifoldOptimizer::consolidate_states(int64_t rank) {
     archive.load_from(reading, parameter.device());
     auto state = new_state();
     state->serialize(archive);
-    state_[state_key(parameter)] = std::move(state);
+    consolidated_[parameter.unsafeGetTensorImpl()] = std::move(state);
+  }
+  for (const auto& group : param_groups_) {
+    if (!options_of(group).is_sharded()) continue;
+    for (const auto& parameter : group.params()) {
+      auto whole = new_state();
+      if (const auto* state = find_state(parameter)) {
+        whole.reset(static_cast<ParamState*>(state->clone().release()));
+      }
+      for (const auto& entry : whole->entries()) {
+        if (!entry.tensor->defined() || entry.per_matrix) continue;
+        *entry.tensor = extents_of(parameter).gather(*entry.tensor, ranks);
+      }
+      if (rank == ranks.rank()) consolidated_[parameter.unsafeGetTensorImpl()] = std::move(whole);
+    }
   }
   consolidated_on_ = rank;
-  has_states_of_others_ = has_states_of_others_ || rank == ranks.rank();
+}
+
+const ParamState* ManifoldOptimizer::state_to_save(const at::Tensor& parameter) const {
+  const auto whole = consolidated_.find(parameter.unsafeGetTensorImpl());
+  return whole == consolidated_.end() ? find_state(parameter) : whole->second.get();
 }
 
 void ManifoldOptimizer::save(torch::serialize::OutputArchive& archive) const {
@@ -482,7 +584,7 @@ void ManifoldOptimizer::save(torch::serialize::OutputArchive& archive) const {
     group_archive.write("parameters", c10::IValue(static_cast<int64_t>(group.params().size())));
     for (size_t j = 0; j < group.params().size(); ++j) {
       torch::serialize::OutputArchive state_archive(archive.compilation_unit());
-      if (const auto* state = find_state(group.params()[j])) state->serialize(state_archive);
+      if (const auto* state = state_to_save(group.params()[j])) state->serialize(state_archive);
       group_archive.write(index_key("state", j), state_archive);
     }
     archive.write(index_key("group", i), group_archive);
@@ -491,6 +593,7 @@ void ManifoldOptimizer::save(torch::serialize::OutputArchive& archive) const {
 
 void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
   const at::NoGradGuard no_grad;
+  check_ranks();
   const auto kind = read_value(archive, "stiefel_optimizer").toStringRef();
   TORCH_CHECK(kind == name(), "stiefel: the archive holds the state of ", kind, ", not of ", name());
   const auto format = read_value(archive, "stiefel_format").toInt();
@@ -512,6 +615,7 @@ void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
     auto& read = static_cast<GroupOptions&>(*options.back());
     read.serialize(options_archive);
     read.validate();
+    const bool sharded = read.is_sharded();
     const auto& parameters = param_groups_[i].params();
     const auto count = static_cast<size_t>(read_value(group_archive, "parameters").toInt());
     TORCH_CHECK(count == parameters.size(), "stiefel: group ", i, " of the archive has ", count,
@@ -521,8 +625,9 @@ void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
       group_archive.read(index_key("state", j), state_archive);
       auto state = new_state();
       state->serialize(state_archive);
+      const auto* extents = sharded ? &extents_of(parameters[j]) : nullptr;
       for (const auto& entry : state->entries()) {
-        if (entry.tensor->defined()) adopt_tensor(*entry.tensor, entry, parameters[j], read);
+        if (entry.tensor->defined()) adopt_tensor(*entry.tensor, entry, parameters[j], read, extents);
       }
       states.emplace_back(parameters[j], std::move(state));
     }
@@ -533,6 +638,7 @@ void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
   for (auto& [parameter, state] : states) state_[state_key(parameter)] = std::move(state);
   counters_.clear();
   skipped_before_ = skipped;
+  consolidated_.clear();
   consolidated_on_ = -1;
   has_states_of_others_ = sharing_ != nullptr;
 }

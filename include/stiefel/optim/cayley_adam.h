@@ -40,6 +40,7 @@ class STIEFEL_API CayleyAdamOptions : public GroupOptions {
   STIEFEL_ARG(CayleyAdamOptions, double, lr, lr_)
   STIEFEL_ARG(CayleyAdamOptions, Manifold, manifold, manifold_)
   STIEFEL_ARG(CayleyAdamOptions, bool, batched, batched_)
+  STIEFEL_ARG(CayleyAdamOptions, int64_t, shard_dim, shard_dim_)
   STIEFEL_ARG(CayleyAdamOptions, bool, orthonormalize_on_start, orthonormalize_on_start_)
   STIEFEL_ARG(CayleyAdamOptions, double, weight_decay, weight_decay_)
   STIEFEL_ARG(CayleyAdamOptions, double, eps, cayley_.eps)

@@ -19,6 +19,7 @@ class STIEFEL_API CayleyMuonOptions : public GroupOptions {
   STIEFEL_ARG(CayleyMuonOptions, double, lr, lr_)
   STIEFEL_ARG(CayleyMuonOptions, Manifold, manifold, manifold_)
   STIEFEL_ARG(CayleyMuonOptions, bool, batched, batched_)
+  STIEFEL_ARG(CayleyMuonOptions, int64_t, shard_dim, shard_dim_)
   STIEFEL_ARG(CayleyMuonOptions, bool, orthonormalize_on_start, orthonormalize_on_start_)
   STIEFEL_ARG(CayleyMuonOptions, double, weight_decay, weight_decay_)
   STIEFEL_ARG(CayleyMuonOptions, double, momentum, muon_.momentum)

@@ -18,6 +18,7 @@ class STIEFEL_API CayleySGDOptions : public GroupOptions {
   STIEFEL_ARG(CayleySGDOptions, double, lr, lr_)
   STIEFEL_ARG(CayleySGDOptions, Manifold, manifold, manifold_)
   STIEFEL_ARG(CayleySGDOptions, bool, batched, batched_)
+  STIEFEL_ARG(CayleySGDOptions, int64_t, shard_dim, shard_dim_)
   STIEFEL_ARG(CayleySGDOptions, bool, orthonormalize_on_start, orthonormalize_on_start_)
   STIEFEL_ARG(CayleySGDOptions, double, weight_decay, weight_decay_)
   STIEFEL_ARG(CayleySGDOptions, double, eps, cayley_.eps)

@@ -29,6 +29,8 @@ class STIEFEL_API GroupOptions : public torch::optim::OptimizerOptions {
   double lr() const { return lr_; }
   Manifold manifold() const { return manifold_; }
   bool batched() const { return batched_; }
+  int64_t shard_dim() const { return shard_dim_; }
+  bool is_sharded() const { return manifold_ == Manifold::kStiefel && shard_dim_ >= 0; }
   bool orthonormalize_on_start() const { return orthonormalize_on_start_; }
   double weight_decay() const { return weight_decay_; }
 
@@ -73,6 +75,10 @@ class STIEFEL_API GroupOptions : public torch::optim::OptimizerOptions {
   Manifold manifold_ = Manifold::kStiefel;
   /// Reads a parameter (…, p, n) as a stack of matrices instead of one matrix (c_out, rest).
   bool batched_ = false;
+  /// Which dimension of each weight (c_out, rest), or of its matrices with `batched`, is divided among the
+  /// ranks of ManifoldOptimizer::distribute: 0, where the columns are orthonormal; 1, where the rows are;
+  /// -1: none, every rank has the whole weight. How weights lie is not part of an archive.
+  int64_t shard_dim_ = -1;
   /// Makes a matrix that is off the manifold by more than 1e-3 orthonormal at construction, with a warning.
   bool orthonormalize_on_start_ = true;
   /// Euclidean groups only: an orthonormal matrix cannot decay.

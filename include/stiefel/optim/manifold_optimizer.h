@@ -4,9 +4,10 @@
 #include <stiefel/export.h>
 #include <stiefel/optim/device_rates.h>
 #include <stiefel/optim/group_options.h>
-#include <stiefel/ranks.h>
+#include <stiefel/sharding.h>
 #include <torch/optim/optimizer.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -42,9 +43,14 @@ struct ParameterBatch {
   std::vector<at::Tensor> momenta;  ///< empty where the method has none, and for Euclidean parameters
   std::vector<at::Tensor> gradients;
   std::vector<ParamState*> states;
+  Sharding sharding;  ///< of the points, where ranks have parts of them
 };
 
+/// The shape of one number per matrix of a point.
+STIEFEL_API std::vector<int64_t> batch_shape_of(const at::Tensor& point, const GroupOptions& options);
+
 class SharedSteps;
+struct ShardExtents;
 
 }  // namespace detail
 
@@ -122,6 +128,7 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
     at::Tensor off_manifold;  ///< those of them that were too far off the manifold
     int64_t reported = 0;     ///< of the latter, how many an error has told of
     at::Tensor elsewhere;     ///< both counts of all other ranks, where steps are shared
+    bool sharded = false;     ///< of weights that all ranks step together, and count alike
   };
 
   /// One step of a batch on the manifold, of one type and device. `rate` is the group's rate, one double on
@@ -149,10 +156,14 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
   void follow_changes(const at::Tensor& parameter, ParamState& state, const GroupOptions& options) const;
   void step_manifold_group(torch::optim::OptimizerParamGroup& group, detail::GroupRate& rate);
   void step_euclidean_group(torch::optim::OptimizerParamGroup& group, detail::GroupRate& rate);
-  Counters& counters_on(const at::Device& device);
+  void place_shards_on_manifold(const std::vector<at::Tensor>& parameters, const GroupOptions& options);
+  const detail::ShardExtents& extents_of(const at::Tensor& parameter) const;
+  Counters& counters_on(const at::Device& device, bool sharded = false);
   int64_t total_skipped() const;
   void report_off_manifold(Counters& counters) const;
+  void check_ranks() const;
   bool is_mine(const at::Tensor& parameter) const;
+  const ParamState* state_to_save(const at::Tensor& parameter) const;
   void exchange_steps();
   void release_states_of_others();
 
@@ -160,7 +171,10 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
   mutable std::vector<Counters> counters_;  // of each device that has points
   int64_t skipped_before_ = 0;              // counted by the optimizer whose archive this one has loaded
   std::unique_ptr<detail::SharedSteps> sharing_;  // none on its own
-  int64_t consolidated_on_ = -1;                  // the rank that has all states
+  std::map<const void*, std::unique_ptr<detail::ShardExtents>>
+      extents_;  // of sharded weights, by the parameter's identity
+  std::map<const void*, std::unique_ptr<ParamState>> consolidated_;  // whole states beside those of this rank
+  int64_t consolidated_on_ = -1;                                     // the rank that has all states
   bool has_states_of_others_ = false;
 };
 

@@ -1,0 +1,63 @@
+#include "bench/ranks_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/network_workload.h"
+#include "bench/start.h"
+#include "tests/thread_ranks.h"
+
+// What ranks send per step, counted, is what the formulas say.
+
+namespace ranks_comparison_test {
+
+using stiefel::bench::Way;
+
+stiefel::bench::Workload workload() {
+  stiefel::bench::Workload result;
+  result.name = "test";
+  result.layers = {{{8, 40}, 3}, {{50, 6}, 1}, {{7, 7}, 2}, {{6, 5, 3, 3}, 2}, {{4, 3, 10}, 1, true}};
+  return result;
+}
+
+TEST(RanksComparison, CountsTheBytesThatItsFormulasPredict) {
+  for (const int64_t size : {1, 2, 3, 4}) {
+    support::run_ranks(size, [&](const std::shared_ptr<support::ThreadRanks>& ranks) {
+      stiefel::bench::RanksPlan plan;
+      plan.rounds = 1;
+      // start_of() keeps the starts of all workloads in one place.
+      static std::mutex starts;
+      {
+        const std::lock_guard<std::mutex> alone(starts);
+        for (const auto& layer : workload().layers) stiefel::bench::start_of(layer);
+      }
+      const auto rows =
+          stiefel::bench::compare_ranks(workload(), ranks, at::kCPU, plan, [](const std::string&) {});
+      EXPECT_EQ(rows.size(), 12);
+      for (const auto& row : rows) {
+        EXPECT_NEAR(row.sent, row.predicted, 1)
+            << to_string(row.way) << " by " << row.method << " on " << size;
+        EXPECT_EQ(row.sent == 0, size == 1 || row.way == Way::kRepeated);
+        EXPECT_GT(row.median_ms, 0);
+      }
+    });
+  }
+}
+
+TEST(RanksComparison, SendsFewerBytesByGramMatricesThanByWholeMatrices) {
+  const auto network = stiefel::bench::network_workload("wrn-28-10").weights;
+  for (const int64_t size : {2, 8, 64}) {
+    EXPECT_LT(predicted_bytes(network, Way::kDivided, "cayley-sgd", size),
+              predicted_bytes(network, Way::kGathered, "cayley-sgd", size));
+  }
+}
+
+TEST(RanksComparison, RefusesOtherMethods) {
+  support::run_ranks(1, [&](const std::shared_ptr<support::ThreadRanks>& ranks) {
+    stiefel::bench::RanksPlan plan;
+    plan.methods = {"adam"};
+    EXPECT_THROW(stiefel::bench::compare_ranks(workload(), ranks, at::kCPU, plan, [](const std::string&) {}),
+                 std::invalid_argument);
+  });
+}
+
+}  // namespace ranks_comparison_test
