@@ -1,6 +1,7 @@
 #include "step_totals.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <utility>
 

@@ -76,7 +76,12 @@ TEST(GradientBuckets, AverageWhatOneProcessComputes) {
         for (int64_t step = 0; step < 3; ++step) {
           net.zero_grad();
           buckets.begin();
+          const auto before = world->sums;
           net.loss(share_of(images_of_step(step), *ranks)).backward();
+          // Once it is known which parameters have gradients, every sum starts within the backward pass.
+          if (step > 0) {
+            EXPECT_EQ(world->sums - before, static_cast<int64_t>(buckets.count()));
+          }
           buckets.finish();
           for (const auto& parameter : net.parameters()) {
             const auto& gradient = parameter.grad();

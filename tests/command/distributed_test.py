@@ -1,0 +1,153 @@
+"""Several processes of the stiefel command that train one network over Gloo, as torchrun starts them.
+
+    python3 distributed_test.py PATH/TO/stiefel
+"""
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+from command_support import STIEFEL, CommandTest, read_text
+
+LIMIT = 240  # seconds that the processes of a test may take
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Distributed(CommandTest):
+    IMAGES = (312, 96)
+
+    def start(self, size, *words):
+        """Starts `stiefel WORDS` as ranks 0 … size − 1; they are killed at the end of the test."""
+        common = dict(self.env, WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        ranks = []
+        for rank in range(size):
+            process = subprocess.Popen([STIEFEL, *words], cwd=self.root, text=True, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, env=dict(common, RANK=str(rank), LOCAL_RANK=str(rank)))
+            self.addCleanup(self.end, process)
+            ranks.append(process)
+        return ranks
+
+    def end(self, process):
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+    def finish(self, ranks, status=0):
+        """Waits for all ranks; returns what they have written, (stdout, stderr) each."""
+        until = time.time() + LIMIT
+        said = [rank.communicate(timeout=max(1, until - time.time())) for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [status] * len(ranks), said)
+        return said
+
+    def run_ranks(self, size, *words, status=0):
+        return self.finish(self.start(size, *words), status)
+
+    def images(self, name, optim="cayley-sgd", epochs=2):
+        return ["train", "--data", "mnist", "--batch", "12", "--epochs", str(epochs), "--device", "cpu", "--augment",
+                "flip-crop", "--sync-norm", "--optim", optim, "--out", name]
+
+    def copying(self, name, optim="cayley-sgd", epochs=1, batch=12):
+        return ["train", "--task", "copying", "--length", "8", "--model", "urnn-12", "--batch", str(batch), "--epochs",
+                str(epochs), "--device", "cpu", "--optim", optim, "--out", name]
+
+    def far(self, name, other):
+        """The distance between two runs' weights, relative to the second's norm."""
+        a, b = self.weights(name), self.weights(other)
+        self.assertEqual(a.keys(), b.keys())
+        pairs = [pair for key in a if "num_batches" not in key for pair in zip(a[key][1], b[key][1])]
+        return math.sqrt(sum((x - y)**2 for x, y in pairs) / sum(y * y for _, y in pairs))
+
+    def expect_same_metrics(self, name, other, tolerance):
+        a, b = self.metrics(name), self.metrics(other)
+        self.assertEqual(len(a), len(b))
+        for x, y in zip(a, b):
+            for key in ("train_loss", "test_loss"):
+                self.assertAlmostEqual(x[key], y[key], delta=tolerance * y[key], msg=f"{name}: {key}")
+            self.assertEqual(x["step"], y["step"])
+
+    def test_recurrent_networks_learn_what_one_process_does(self):
+        for optim in ("cayley-sgd", "cayley-adam", "cayley-muon"):
+            self.run_command(*self.copying("alone-" + optim, optim))
+            for size in (1, 2, 3, 4):
+                name = f"{optim}-{size}"
+                self.run_ranks(size, *self.copying(name, optim))
+                self.assertLessEqual(self.far(name, "alone-" + optim), 0 if size == 1 else 1e-6, name)
+                self.expect_same_metrics(name, "alone-" + optim, 1e-6)
+
+    # distributed/training_test.cpp compares weights in double: in float a number beside the kink of a ReLU may come to
+    # lie on its other side, and from there two runs part.
+    def test_image_networks_learn_what_one_process_does(self):
+        for optim in ("cayley-sgd", "cayley-adam", "cayley-muon", "sgd"):
+            self.run_command(*self.images("alone-image-" + optim, optim))
+            for size in (1, 3):
+                name = f"image-{optim}-{size}"
+                self.run_ranks(size, *self.images(name, optim))
+                self.expect_same_metrics(name, "alone-image-" + optim, 0 if size == 1 else 0.1)
+                self.assertEqual(self.far(name, "alone-image-" + optim) == 0, size == 1, name)
+
+    def test_rank_0_alone_writes_and_shows(self):
+        said = self.run_ranks(2, *self.copying("shown"))
+        self.assertIn("done; see it with", said[0][0])
+        self.assertEqual(said[1], ("", ""))
+        record = json.loads(read_text(self.root + "/shown/run.json"))
+        self.assertEqual((record["processes"], record["backend"], record["status"]), (2, "gloo", "finished"))
+
+    def test_resumes_with_another_number_of_processes(self):
+        for optim in ("cayley-sgd", "cayley-adam"):
+            straight, name = "straight-" + optim, "resumed-" + optim
+            self.run_command(*self.copying(straight, optim, epochs=2))
+            ranks = self.start(3, *self.copying(name, optim, epochs=2), "--checkpoint-every", "1")
+            until = time.time() + 120
+            while not os.path.exists(f"{self.root}/{name}/step-000000100.ckpt") and ranks[0].poll() is None:
+                self.assertLess(time.time(), until)
+                time.sleep(0.001)
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+            self.run_ranks(2, "resume", name)
+            self.assertLessEqual(self.far(name, straight), 1e-6)
+            self.expect_same_metrics(name, straight, 1e-6)
+            self.assertEqual(json.loads(read_text(f"{self.root}/{name}/run.json"))["processes"], 2)
+
+    def test_all_stop_where_one_or_all_are_interrupted(self):
+        for case, chosen in (("one", [1]), ("all", [0, 1, 2])):
+            name = "interrupted-" + case
+            ranks = self.start(3, *self.copying(name, epochs=100000))
+            until = time.time() + 60
+            while not os.path.exists(f"{self.root}/{name}/run.json"):
+                self.assertLess(time.time(), until)
+                time.sleep(0.01)
+            time.sleep(0.5)
+            for rank in chosen:
+                ranks[rank].send_signal(signal.SIGINT)
+            said = self.finish(ranks, status=130)
+            self.assertIn("stiefel resume " + name, said[0][1])
+            self.assertEqual(json.loads(read_text(f"{self.root}/{name}/run.json"))["status"], "interrupted")
+            self.run_command("check", name, "--tolerance", "1e-4")
+
+    def test_a_batch_that_cannot_be_shared_is_an_error_before_any_work(self):
+        said = self.run_ranks(2, *self.copying("never", batch=15), status=2)
+        self.assertIn("--batch is 15, which 2 processes cannot share evenly", said[0][1])
+        self.assertFalse(os.path.exists(self.root + "/never"))
+
+    def test_sync_norm_is_for_batch_normalisation(self):
+        for words, part in ((["--normalisation", "dbn", "--optim", "sgd"], "--sync-norm has no meaning with --normalisation dbn"),
+                            (["--task", "copying"], "are for images")):
+            done = self.run_command("train", "--data", "mnist", "--sync-norm", "--out", "never", *words, status=2)
+            self.assertIn(part, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
