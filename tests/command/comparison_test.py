@@ -237,6 +237,28 @@ class Comparison(CommandTest):
                                 "--methods", "plain-loop", "--device", "cpu").stdout
         self.assertIn("on noise like cifar10, batch 16", text)
 
+    def test_bench_ranks(self):
+        words = ["bench", "ranks", "--shape", "6x20,4x8x3", "--rounds", "1", "--device", "cpu"]
+        # The program itself, which starts itself again as ranks.
+        done = subprocess.run([STIEFEL, *words, "--processes", "3", "--format", "json"], env=self.env, capture_output=True,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)
+        self.assertEqual(len(rows), 2 * 3 * 4)
+        for row in rows:
+            self.assertEqual(row["processes"], 3)
+            self.assertLessEqual(abs(row["bytes_sent"] - row["bytes_predicted"]), 1, row)
+            self.assertEqual(row["bytes_sent"] == 0, row["way"] == "repeated", row)
+            self.assertGreater(row["median_ms"], 0)
+        text = self.run_command(*words, "--predict", "1,64", "--step-ms", "2", "--rate", "10", "--methods", "cayley-adam").stdout
+        self.assertIn("predicted, not measured: cayley-adam, one 6×20, 2 ms by one process, 10 GB/s", text)
+        self.assertRegex(text, r"(?m)^ *64 +divided +\S+ +\d+\.\d\d +\d+\.\d % +\S+$")
+        for more, part in ((["--predict", "8"], "--step-ms"), (["--predict", "0"], "--predict"),
+                           (["--methods", "qr"], "--methods"), (["--processes", "0"], "from 1")):
+            done = self.call(*words, *more)
+            self.assertEqual(done.returncode, 2, more)
+            self.assertIn(part, done.stderr, more)
+
     def test_bench_errors(self):
         for words, part in ((["step", "--shape", "8"], "PxN"), (["step", "--shape", "8x4", "--model", "small"], "excludes"),
                             (["step", "--methods", "cholesky"], "cholesky-qr"), (["step", "--methods", "dbn"], "--model"),
