@@ -58,6 +58,7 @@ struct Config {
   int64_t group_size = 0;
   std::string normalization = "batch";
   bool sync_norm = false;
+  bool share_steps = true;
 
   std::string augment = "auto";
   double dropout = 0;
@@ -147,6 +148,9 @@ struct Config {
     visitor("normalisation", self.normalization, "batch, or dbn, which also decorrelates the channels");
     visitor("sync-norm", self.sync_norm,
             "batch statistics over the batches of all processes instead of each process's own");
+    visitor("share-steps", self.share_steps,
+            "with several processes: each steps some of the orthonormal weights and sends them to all; "
+            "--no-share-steps: each steps all of them and sends nothing, which is faster over slow links");
     visitor("augment", self.augment, "auto (flip-crop for CIFAR, none otherwise), none, flip or flip-crop");
     visitor("dropout", self.dropout, "in the blocks of a Wide ResNet");
     visitor("permuted", self.permuted, "read the pixels of --task pixel in a fixed random order");

@@ -127,7 +127,9 @@ void Trainer::join_ranks() {
   world_->require_equal("the initial weights", weight_checksums(*model_));
   buckets_ = std::make_unique<distributed::GradientBuckets>(world_, model_->parameters());
   totals_ = std::make_unique<StepTotals>(world_, device_);
-  for (auto* optimizer : manifold_optimizers(optimizers_)) optimizer->distribute(world_->ranks());
+  if (config_.share_steps) {
+    for (auto* optimizer : manifold_optimizers(optimizers_)) optimizer->distribute(world_->ranks());
+  }
   if (world_->backend() != "nccl") {
     graph_.refuse(fmt::format("{} waits for the host; --backend nccl does not", world_->backend()));
   }
@@ -329,7 +331,7 @@ record::EpochMetrics Trainer::finish_epoch() {
 }
 
 void Trainer::checkpoint(bool best) {
-  if (world_) {
+  if (world_ && config_.share_steps) {
     for (auto* optimizer : manifold_optimizers(optimizers_)) optimizer->consolidate_states(0);
   }
   if (share_.rank != 0) return;

@@ -259,6 +259,9 @@ TEST_P(Training, OfRecurrentNetworksIsWhatOneProcessDoes) {
     for (const char* optim : {"cayley-sgd", "cayley-adam", "cayley-muon", "cayley-closed"}) {
       expect_what_one_process_does(world, copying(optim), folder_, kRounding, optim);
     }
+    auto repeated = copying("cayley-adam");
+    repeated.share_steps = false;
+    expect_what_one_process_does(world, repeated, folder_, kRounding, "repeated");
     auto adding = copying("cayley-sgd");
     adding.task = "adding";
     adding.clip = 0.1;
