@@ -36,8 +36,9 @@ struct BenchRanksOptions {
   int64_t threads = 0;
   std::vector<int64_t> predict;  ///< numbers of ranks; none: measure
   double step_ms = 0;
-  double rate = 50;    ///< GB/s
-  double latency = 5;  ///< µs
+  double divided_step_ms = 0;  ///< 0: step_ms
+  double rate = 50;            ///< GB/s
+  double latency = 5;          ///< µs
 
   bool for_people() const { return format == "table" || format == "md"; }
 };
@@ -95,19 +96,22 @@ void print_predictions(const BenchRanksOptions& options) {
     throw std::invalid_argument(
         "--predict needs --step-ms, what one process takes for the step: measure it with stiefel bench step");
   }
+  const auto divided_ms = options.divided_step_ms != 0 ? options.divided_step_ms : options.step_ms;
   for (const auto& workload : workloads_of(options)) {
     for (const auto& method : options.plan.methods) {
       base::Table table({"processes", "the step is", "ms", "× repeated", "of the work", "MB sent"}, "rlr");
       for (const auto& row :
-           bench::predict_steps(workload, method, options.step_ms / 1e3,
+           bench::predict_steps(workload, method, {options.step_ms / 1e3, divided_ms / 1e3},
                                 {options.rate * 1e9, options.latency / 1e6}, options.predict)) {
         table.add({fmt::format("{}", row.ranks), to_string(row.way), fmt::format("{:.3g}", 1e3 * row.seconds),
                    fmt::format("{:.2f}", 1e3 * row.seconds / options.step_ms),
                    fmt::format("{:.1f} %", 100 * row.work), megabytes(row.sent)});
       }
       fmt::print(
-          "predicted, not measured: {}, {}, {:g} ms by one process, {:g} GB/s, {:g} µs per hop\n\n{}\n",
-          method, workload.title, options.step_ms, options.rate, options.latency,
+          "predicted, not measured: {}, {}, {:g} ms by one process ({:g} ms where divided), {:g} GB/s, {:g} "
+          "µs "
+          "per hop\n\n{}\n",
+          method, workload.title, options.step_ms, divided_ms, options.rate, options.latency,
           options.format == "md" ? base::to_markdown(table) : table.text());
     }
   }
@@ -195,6 +199,11 @@ void add_bench_ranks(CLI::App& group, const Context& context) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--step-ms", options->step_ms, "for --predict: milliseconds of the step by one process")
+      ->check(number({0, 1e9}));
+  command
+      ->add_option("--divided-step-ms", options->divided_step_ms,
+                   "for --predict: the same for divided weights, whose steps are full in precision (default: "
+                   "--step-ms)")
       ->check(number({0, 1e9}));
   command
       ->add_option("--rate", options->rate,

@@ -57,7 +57,7 @@ double hops(Way way, const std::string& method, int64_t ranks) {
 }  // namespace
 
 std::vector<RanksPrediction> predict_steps(const Workload& workload, const std::string& method,
-                                           double step_seconds, const Link& link,
+                                           const StepSeconds& step, const Link& link,
                                            const std::vector<int64_t>& ranks) {
   const Costs costs(workload);
   std::vector<RanksPrediction> result;
@@ -68,7 +68,8 @@ std::vector<RanksPrediction> predict_steps(const Workload& workload, const std::
       row.way = way;
       row.work = share_of_work(costs, way, count);
       row.sent = predicted_bytes(workload, way, method, count);
-      row.seconds = row.work * step_seconds + static_cast<double>(row.sent) / link.bytes_per_second +
+      row.seconds = row.work * (way == Way::kDivided ? step.divided : step.whole) +
+                    static_cast<double>(row.sent) / link.bytes_per_second +
                     hops(way, method, count) * link.seconds_per_hop;
       result.push_back(row);
     }

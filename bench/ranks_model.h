@@ -26,10 +26,17 @@ struct RanksPrediction {
   double seconds = 0;  ///< work and messages, one after the other
 };
 
-/// Every way but kGathered by each number of ranks. `step_seconds` is what one rank takes for all weights by
-/// `method`; work is divided as step_cost() counts it.
+/// What one rank takes for all weights: whole ones, and ones that are divided, whose steps are full in
+/// precision.
+struct StepSeconds {
+  double whole = 0;
+  double divided = 0;
+};
+
+/// Every way but kGathered by each number of ranks. `step` is by `method`; work is divided as step_cost()
+/// counts it.
 std::vector<RanksPrediction> predict_steps(const Workload& workload, const std::string& method,
-                                           double step_seconds, const Link& link,
+                                           const StepSeconds& step, const Link& link,
                                            const std::vector<int64_t>& ranks);
 
 }  // namespace stiefel::bench
