@@ -3,79 +3,20 @@
     python3 distributed_test.py PATH/TO/stiefel
 """
 import json
-import math
 import os
 import signal
-import socket
-import subprocess
 import sys
 import time
 import unittest
 
-from command_support import STIEFEL, CommandTest, read_text
-
-LIMIT = 240  # seconds that the processes of a test may take
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from command_support import read_text
+from ranks_support import RanksTest
 
 
-class Distributed(CommandTest):
-    IMAGES = (312, 96)
-
-    def start(self, size, *words):
-        """Starts `stiefel WORDS` as ranks 0 … size − 1; they are killed at the end of the test."""
-        common = dict(self.env, WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-        ranks = []
-        for rank in range(size):
-            process = subprocess.Popen([STIEFEL, *words], cwd=self.root, text=True, stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, env=dict(common, RANK=str(rank), LOCAL_RANK=str(rank)))
-            self.addCleanup(self.end, process)
-            ranks.append(process)
-        return ranks
-
-    def end(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
-
-    def finish(self, ranks, status=0):
-        """Waits for all ranks; returns what they have written, (stdout, stderr) each."""
-        until = time.time() + LIMIT
-        said = [rank.communicate(timeout=max(1, until - time.time())) for rank in ranks]
-        self.assertEqual([rank.returncode for rank in ranks], [status] * len(ranks), said)
-        return said
-
-    def run_ranks(self, size, *words, status=0):
-        return self.finish(self.start(size, *words), status)
-
+class Distributed(RanksTest):
     def images(self, name, optim="cayley-sgd", epochs=2):
         return ["train", "--data", "mnist", "--batch", "12", "--epochs", str(epochs), "--device", "cpu", "--augment",
                 "flip-crop", "--sync-norm", "--optim", optim, "--out", name]
-
-    def copying(self, name, optim="cayley-sgd", epochs=1, batch=12):
-        return ["train", "--task", "copying", "--length", "8", "--model", "urnn-12", "--batch", str(batch), "--epochs",
-                str(epochs), "--device", "cpu", "--optim", optim, "--out", name]
-
-    def far(self, name, other):
-        """The distance between two runs' weights, relative to the second's norm."""
-        a, b = self.weights(name), self.weights(other)
-        self.assertEqual(a.keys(), b.keys())
-        pairs = [pair for key in a if "num_batches" not in key for pair in zip(a[key][1], b[key][1])]
-        return math.sqrt(sum((x - y)**2 for x, y in pairs) / sum(y * y for _, y in pairs))
-
-    def expect_same_metrics(self, name, other, tolerance):
-        a, b = self.metrics(name), self.metrics(other)
-        self.assertEqual(len(a), len(b))
-        for x, y in zip(a, b):
-            for key in ("train_loss", "test_loss"):
-                self.assertAlmostEqual(x[key], y[key], delta=tolerance * y[key], msg=f"{name}: {key}")
-            self.assertEqual(x["step"], y["step"])
 
     def test_recurrent_networks_learn_what_one_process_does(self):
         for optim in ("cayley-sgd", "cayley-adam", "cayley-muon"):
@@ -109,10 +50,8 @@ class Distributed(CommandTest):
             straight, name = "straight-" + optim, "resumed-" + optim
             self.run_command(*self.copying(straight, optim, epochs=2))
             ranks = self.start(3, *self.copying(name, optim, epochs=2), "--checkpoint-every", "1")
-            until = time.time() + 120
-            while not os.path.exists(f"{self.root}/{name}/step-000000100.ckpt") and ranks[0].poll() is None:
-                self.assertLess(time.time(), until)
-                time.sleep(0.001)
+            there = self.checkpoint(name, 100)
+            self.wait_until(lambda: os.path.exists(there) or ranks[0].poll() is not None, "a checkpoint")
             for rank in ranks:
                 rank.kill()
                 rank.wait()
@@ -125,10 +64,7 @@ class Distributed(CommandTest):
         for case, chosen in (("one", [1]), ("all", [0, 1, 2])):
             name = "interrupted-" + case
             ranks = self.start(3, *self.copying(name, epochs=100000))
-            until = time.time() + 60
-            while not os.path.exists(f"{self.root}/{name}/run.json"):
-                self.assertLess(time.time(), until)
-                time.sleep(0.01)
+            self.wait_until(lambda: os.path.exists(f"{self.root}/{name}/run.json"), "the run's folder")
             time.sleep(0.5)
             for rank in chosen:
                 ranks[rank].send_signal(signal.SIGINT)
