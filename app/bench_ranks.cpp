@@ -108,11 +108,10 @@ void print_predictions(const BenchRanksOptions& options) {
                    fmt::format("{:.1f} %", 100 * row.work), megabytes(row.sent)});
       }
       fmt::print(
-          "predicted, not measured: {}, {}, {:g} ms by one process ({:g} ms where divided), {:g} GB/s, {:g} "
-          "µs "
-          "per hop\n\n{}\n",
-          method, workload.title, options.step_ms, divided_ms, options.rate, options.latency,
-          options.format == "md" ? base::to_markdown(table) : table.text());
+          "predicted, not measured: {}, {}, {:g} ms by one process{}, {:g} GB/s, {:g} µs per hop\n\n{}\n",
+          method, workload.title, options.step_ms,
+          divided_ms == options.step_ms ? "" : fmt::format(" ({:g} ms where divided)", divided_ms),
+          options.rate, options.latency, options.format == "md" ? base::to_markdown(table) : table.text());
     }
   }
 }

@@ -253,6 +253,9 @@ class Comparison(CommandTest):
         text = self.run_command(*words, "--predict", "1,64", "--step-ms", "2", "--rate", "10", "--methods", "cayley-adam").stdout
         self.assertIn("predicted, not measured: cayley-adam, one 6×20, 2 ms by one process, 10 GB/s", text)
         self.assertRegex(text, r"(?m)^ *64 +divided +\S+ +\d+\.\d\d +\d+\.\d % +\S+$")
+        text = self.run_command(*words, "--predict", "1", "--step-ms", "2", "--divided-step-ms", "6").stdout
+        self.assertIn("2 ms by one process (6 ms where divided), 50 GB/s, 5 µs per hop", text)
+        self.assertRegex(text, r"(?m)^ *1 +divided +6 +3.00 ")
         for more, part in ((["--predict", "8"], "--step-ms"), (["--predict", "0"], "--predict"),
                            (["--methods", "qr"], "--methods"), (["--processes", "0"], "from 1")):
             done = self.call(*words, *more)
