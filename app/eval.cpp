@@ -37,7 +37,7 @@ void add_eval(CLI::App& app) {
     train::Trainer trainer(run.config, options->run, {});
     if (const auto changes = trainer.changes_of_data(run.checkpoint); !changes.empty()) {
       base::say(fmt::format("{} is not what {} was trained with: {}", run.config.data,
-                            run.checkpoint.path.string(), fmt::join(changes, ", ")));
+                            base::printable(run.checkpoint.path), fmt::join(changes, ", ")));
     }
     record::restore(run.checkpoint, trainer.model(), nullptr);
     const auto result = trainer.evaluate(train::Task::Part::kTest);

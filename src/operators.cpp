@@ -39,9 +39,9 @@ struct ManifoldCheck {
 
 }  // namespace
 
-void AdamNumbers::check(const StepMatrices& matrices) const {
-  check_numbers(second_moments, "second moments", matrices);
-  check_numbers(steps, "step counts", matrices);
+void AdamNumbers::check(const std::vector<int64_t>& counts, const at::Device& device) const {
+  check_numbers(second_moments, "second moments", counts, device);
+  check_numbers(steps, "step counts", counts, device);
   std::vector<at::Tensor> written(second_moments.begin(), second_moments.end());
   written.insert(written.end(), steps.begin(), steps.end());
   check_no_overlap(written);
@@ -137,7 +137,7 @@ void step(at::TensorList points, at::TensorList momenta, at::TensorList gradient
   }
   detail::run_step(points, momenta, gradients, rate, counters, batched,
                    [&](const StepMatrices& matrices, const StepCounters& counting) {
-                     if (rule.adam) rule.adam->check(matrices);
+                     if (rule.adam) rule.adam->check(matrices.counts(), matrices.points[0].device());
                      if (!detail::step_by_kernels(matrices, counting, rate, rule, options)) {
                        detail::step_by_operators(matrices, counting, rate, rule, options);
                      }

@@ -4,6 +4,8 @@
 #include <stiefel/cayley.h>
 #include <stiefel/cayley_muon.h>
 
+#include <vector>
+
 #include "batches.h"
 #include "gradients.h"
 #include "step_matrices.h"
@@ -16,8 +18,9 @@ struct AdamNumbers {
   at::TensorList second_moments, steps;
   double beta1, beta2;
 
-  /// Throws unless there is one double per matrix in both lists, none overlapping another.
-  void check(const StepMatrices& matrices) const;
+  /// Throws unless there is one double per matrix in both lists, none overlapping another. `counts` are the
+  /// matrices of each weight.
+  void check(const std::vector<int64_t>& counts, const at::Device& device) const;
 };
 
 /// How a step takes its gradients in: M ← decay·M + gain·G, and X moves along −M (Cayley SGD), along −M/r

@@ -124,13 +124,7 @@ class ShardedWeight {
   std::unique_ptr<PolishedStep> step_;
 };
 
-void check(at::TensorList points, const UpdateRule& rule, const CayleyOptions& options,
-           const Sharding& sharding) {
-  TORCH_CHECK(sharding.lengths.size() == points.size(), "stiefel: ", points.size(),
-              " sharded points came with ", sharding.lengths.size(), " lengths");
-  TORCH_CHECK(rule.adam == nullptr || (rule.adam->second_moments.size() == points.size() &&
-                                       rule.adam->steps.size() == points.size()),
-              "stiefel: every sharded point needs its second moment and its step count");
+void check(const UpdateRule& rule, const CayleyOptions& options) {
   TORCH_CHECK(options.polish,
               "stiefel: polish is false; the paper's iteration to the letter is for whole weights");
   TORCH_CHECK(options.norm != Norm::kOne,
@@ -145,18 +139,26 @@ void sharded_step(at::TensorList points, at::TensorList momenta, at::TensorList 
                   const CayleyOptions& options, const Sharding& sharding) {
   const at::NoGradGuard no_grad;
   check_step_tensors(points, momenta, gradients);
-  check(points, rule, options, sharding);
+  check(rule, options);
+  TORCH_CHECK(sharding.lengths.size() == points.size(), "stiefel: ", points.size(),
+              " sharded points came with ", sharding.lengths.size(), " lengths");
   if (points.empty()) return;
   check_scalars(rate, counters, points[0].device());
+  std::vector<at::Tensor> written(points.begin(), points.end());
+  written.insert(written.end(), momenta.begin(), momenta.end());
+  check_no_overlap(written);
   const bool reports = !counters.off_manifold.defined() && points[0].device().is_cpu();
   if (reports) counters.off_manifold = at::zeros({}, at::kLong);
 
   auto& ranks = *sharding.ranks;
   std::vector<ShardedWeight> weights;
   weights.reserve(points.size());  // a stage refers to the one before
+  std::vector<int64_t> counts;
   for (size_t i = 0; i < points.size(); ++i) {
     weights.emplace_back(i, points[i], momenta[i], gradients[i], sharding, batched);
+    counts.push_back(weights.back().batch());
   }
+  if (rule.adam) rule.adam->check(counts, points[0].device());
   PackedSum sum;
   for (auto& weight : weights) weight.measure(rule, sum);
   sum.run(ranks);

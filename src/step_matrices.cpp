@@ -158,6 +158,12 @@ StepMatrices::StepMatrices(at::TensorList weights, at::TensorList home_momenta, 
   }
 }
 
+std::vector<int64_t> StepMatrices::counts() const {
+  std::vector<int64_t> result;
+  for (const auto& point : points) result.push_back(point.size(0));
+  return result;
+}
+
 void StepMatrices::write_back() const {
   const auto write = [](const std::optional<MatrixView>& view, const at::Tensor& matrices,
                         const at::Tensor& home) {
@@ -193,17 +199,17 @@ void check_scalars(const at::Tensor& rate, const StepCounters& counters, const a
   if (counters.off_manifold.defined()) check(counters.off_manifold, "matrices off the manifold");
 }
 
-void check_numbers(at::TensorList list, const char* name, const StepMatrices& matrices) {
-  TORCH_CHECK(list.size() == matrices.points.size(), "stiefel: ", matrices.points.size(),
-              " points came with ", list.size(), " ", name);
+void check_numbers(at::TensorList list, const char* name, const std::vector<int64_t>& counts,
+                   const at::Device& device) {
+  TORCH_CHECK(list.size() == counts.size(), "stiefel: ", counts.size(), " points came with ", list.size(),
+              " ", name);
   for (size_t i = 0; i < list.size(); ++i) {
     const auto& numbers = list[i];
-    TORCH_CHECK(numbers.defined() && numbers.scalar_type() == at::kDouble &&
-                    numbers.numel() == matrices.count(i) && numbers.device() == matrices.points[i].device() &&
-                    numbers.is_contiguous(),
+    TORCH_CHECK(numbers.defined() && numbers.scalar_type() == at::kDouble && numbers.numel() == counts[i] &&
+                    numbers.device() == device && numbers.is_contiguous(),
                 "stiefel: the ", name, " must be one double per matrix on the points' device; entry ", i,
                 " is ", numbers.toString(), " ", numbers.defined() ? numbers.sizes() : at::IntArrayRef(),
-                " for ", matrices.count(i), " matrices");
+                " for ", counts[i], " matrices");
   }
 }
 

@@ -27,8 +27,9 @@ class StepMatrices {
 
   void write_back() const;
 
-  /// The number of matrices of a weight.
+  /// The number of matrices of a weight, and of all weights.
   int64_t count(size_t weight) const { return points[weight].size(0); }
+  std::vector<int64_t> counts() const;
 
   std::vector<at::Tensor> points, momenta, gradients;
 
@@ -47,8 +48,10 @@ void check_momenta(at::TensorList points, at::TensorList momenta);
 /// Throws unless `rate` is one real number and the counters are one int64 each, all on `device`.
 void check_scalars(const at::Tensor& rate, const StepCounters& counters, const at::Device& device);
 
-/// Throws unless each tensor of `list` holds one double per matrix of its weight, beside it on the device.
-void check_numbers(at::TensorList list, const char* name, const StepMatrices& matrices);
+/// Throws unless each tensor of `list` holds one double per matrix of its weight, which has `counts` of them,
+/// on the points' device.
+void check_numbers(at::TensorList list, const char* name, const std::vector<int64_t>& counts,
+                   const at::Device& device);
 
 /// Throws where two tensors share memory, or one shares it with itself: a step would write it twice.
 void check_no_overlap(const std::vector<at::Tensor>& written);

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "base/printable.h"
 #include "message.h"
 #include "methods.h"
 #include "models/network.h"
@@ -21,7 +22,7 @@ Config checkpoint_config(const record::Checkpoints::Loaded& loaded) {
     return config;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(
-        fmt::format("{}: was not written by this version: {}", loaded.path.string(), error.what()));
+        fmt::format("{}: was not written by this version: {}", base::printable(loaded.path), error.what()));
   }
 }
 
@@ -32,7 +33,8 @@ void try_restore(const record::Checkpoints::Loaded& loaded, Restore&& restore_co
   } catch (const std::exception& error) {
     const auto message = message_of(error);
     throw std::runtime_error(fmt::format("{}: is whole, but what it holds cannot be restored: {}",
-                                         loaded.path.string(), message.substr(0, message.find('\n'))));
+                                         base::printable(loaded.path),
+                                         message.substr(0, message.find('\n'))));
   }
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "base/interrupt.h"
+#include "base/printable.h"
 #include "base/stopwatch.h"
 #include "clip.h"
 #include "data/fingerprint.h"
@@ -152,7 +153,8 @@ void Trainer::resume(const record::Checkpoints::Loaded& loaded) {
   if (const auto changes = changes_of_data(loaded); !changes.empty()) {
     throw std::runtime_error(fmt::format(
         "{} has changed since {} was written: {}; restore it, or name its folder as data-dir in {}",
-        config_.data, loaded.path.string(), fmt::join(changes, ", "), (folder_ / "config.toml").string()));
+        config_.data, base::printable(loaded.path), fmt::join(changes, ", "),
+        base::printable(folder_ / "config.toml")));
   }
   record::restore(loaded, *model_, &optimizers_);
   earlier_ = record::parts_so_far(folder_);

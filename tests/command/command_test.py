@@ -252,6 +252,22 @@ class Command(CommandTest):
         self.assertEqual(self.run_command("eval", "fixed").stderr, "")
         self.run_command("resume", "fixed")
 
+    def test_names_in_complaints_are_escaped(self):
+        here = f"{self.root}/data-of-odd"
+        write_mnist(here + "/mnist", 512, 96)
+        name = "o\x1b[31md\nd"
+        self.train(name, "--data-dir", here, "--checkpoint-every", "1", epochs=2)
+        config = read_text(f"{self.root}/{name}/config.toml")
+        write_text(f"{self.root}/{name}/config.toml", config.replace("epochs = 2\n", "epochs = 3\n"))
+        write_idx(f"{here}/mnist/train-labels-idx1-ubyte.gz", (512,), [(i * 7 + 3) % 10 for i in range(512)])
+        newest = f"{self.root}/{name}/step-000000040.ckpt"
+        os.truncate(newest, os.path.getsize(newest) - 100)
+        for words, status in ((["eval", name], 0), (["eval", name, "--last"], 0), (["resume", name], 1)):
+            stderr = self.run_command(*words, status=status).stderr
+            self.assertIn("ckpt", stderr)
+            self.assertNotIn("\x1b", stderr, words)
+            self.assertNotIn("d\nd", stderr, words)
+
     def test_another_run_s_checkpoint_is_told(self):
         self.trained("host")
         self.train("guest", "--seed", "5", epochs=1)

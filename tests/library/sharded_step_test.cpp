@@ -270,6 +270,24 @@ TEST(ShardedStep, RefusesWhatItCannotDo) {
     EXPECT_NE(refusal({}, {ranks, 1, {}}).find("1 sharded points came with 0 lengths"), std::string::npos);
     EXPECT_NE(refusal({}, {ranks, 0, {1}}).find("divided along its long side"), std::string::npos);
     EXPECT_NE(refusal({}, {ranks, 2, {4}}).find("got 2"), std::string::npos);
+    const auto expect_refused = [&](Rule rule, std::vector<Point> points, const char* part) {
+      const std::vector<Tensor> gradients(points.size(), x);
+      const std::vector<int64_t> lengths(points.size(), 4);
+      const auto message = support::error_of([&] {
+        step(rule, points, gradients, 0.1, false, {}, at::zeros({}, at::kLong), {}, {ranks, 1, lengths});
+      });
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+      EXPECT_TRUE(x.equal(at::eye(4, at::kDouble).narrow(1, 2 * ranks->rank(), 2)));
+    };
+    const auto none = at::zeros({}, at::kDouble);
+    expect_refused(Rule::kAdam, {{x, at::zeros_like(x), at::zeros({}, at::kFloat), none}},
+                   "the second moments must be one double per matrix");
+    expect_refused(Rule::kAdam, {{x, at::zeros_like(x), none.clone(), at::zeros({2}, at::kDouble)}},
+                   "the step counts must be one double per matrix");
+    expect_refused(Rule::kAdam, {{x, at::zeros_like(x), none, none}}, "overlap in memory");
+    expect_refused(Rule::kSgd, {{x, at::zeros_like(x), none, none}, {x, at::zeros_like(x), none, none}},
+                   "overlap in memory");
+    expect_refused(Rule::kSgd, {{x, x, none, none}}, "overlap in memory");
   });
 }
 
