@@ -142,7 +142,7 @@ std::optional<Checkpoints::Loaded> try_read(const fs::path& path, std::string& c
     if (check) check(loaded);
     return loaded;
   } catch (const std::exception& error) {
-    complaint += base::printable(error.what()) + "\n";  // it may name the file
+    complaint += base::printable(std::string(error.what())) + "\n";  // it may name the file
     return std::nullopt;
   }
 }
