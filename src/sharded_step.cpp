@@ -124,7 +124,7 @@ class ShardedWeight {
   std::unique_ptr<PolishedStep> step_;
 };
 
-void check(const UpdateRule& rule, const CayleyOptions& options) {
+void check(const CayleyOptions& options) {
   TORCH_CHECK(options.polish,
               "stiefel: polish is false; the paper's iteration to the letter is for whole weights");
   TORCH_CHECK(options.norm != Norm::kOne,
@@ -139,7 +139,7 @@ void sharded_step(at::TensorList points, at::TensorList momenta, at::TensorList 
                   const CayleyOptions& options, const Sharding& sharding) {
   const at::NoGradGuard no_grad;
   check_step_tensors(points, momenta, gradients);
-  check(rule, options);
+  check(options);
   TORCH_CHECK(sharding.lengths.size() == points.size(), "stiefel: ", points.size(),
               " sharded points came with ", sharding.lengths.size(), " lengths");
   if (points.empty()) return;

@@ -365,15 +365,19 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::
   std::vector<std::pair<at::Tensor, at::Tensor>> apart;  // points that are not their parameters' memory
   std::vector<std::pair<at::Tensor, ParamState*>> rounded;
   const bool sharded = options.is_sharded();
-  if (sharded) all.sharding = {sharing_->ranks(), options.shard_dim(), {}};
-  for (auto& parameter : group.params()) {
-    if (!sharded && !is_mine(parameter)) continue;
-    // Nothing flows through a part that is empty; the other ranks count on it all the same.
-    if (sharded && parameter.numel() == 0 && !parameter.grad().defined()) {
-      parameter.mutable_grad() = at::zeros_like(parameter);
-    }
-    if (!parameter.grad().defined()) continue;
-    TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
+  std::vector<bool> have;
+  if (sharded) {
+    all.sharding = {sharing_->ranks(), options.shard_dim(), {}};
+    std::vector<const detail::ShardExtents*> extents;
+    for (const auto& parameter : group.params()) extents.push_back(&extents_of(parameter));
+    have = detail::have_gradients(group.params(), extents, *sharing_->ranks());
+  }
+  for (size_t i = 0; i < group.params().size(); ++i) {
+    auto& parameter = group.params()[i];
+    if (sharded ? !have[i] : !is_mine(parameter) || !parameter.grad().defined()) continue;
+    // Nothing flows through a part that is empty; the step takes zeros of its shape.
+    const auto gradient = parameter.grad().defined() ? parameter.grad() : at::zeros_like(parameter);
+    TORCH_CHECK(!gradient.is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
                 " is sparse; a step on the manifold moves the whole matrix, so make it dense");
     auto& state = state_of(parameter);
     // A half or bfloat16 parameter is the rounding of its master, a lazily conjugated one a recipe: both are
@@ -388,7 +392,7 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::
     const auto momentum = momentum_of(options, state, point);
     all.points.push_back(point);
     if (momentum.defined()) all.momenta.push_back(momentum);
-    all.gradients.push_back(parameter.grad().to(point.scalar_type()).resolve_conj().resolve_neg());
+    all.gradients.push_back(gradient.to(point.scalar_type()).resolve_conj().resolve_neg());
     all.states.push_back(&state);
     if (sharded) all.sharding.lengths.push_back(extents_of(parameter).matrix_length);
   }

@@ -56,4 +56,32 @@ at::Tensor ShardExtents::gather(const at::Tensor& part, Ranks& ranks) const {
   return at::cat(parts, axis);
 }
 
+std::vector<bool> have_gradients(const std::vector<at::Tensor>& parameters,
+                                 const std::vector<const ShardExtents*>& extents, Ranks& ranks) {
+  std::vector<bool> have;
+  std::vector<size_t> asked;
+  std::vector<int64_t> mine;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    have.push_back(parameters[i].grad().defined());
+    if (!extents[i]->has_empty_part()) continue;
+    asked.push_back(i);
+    mine.push_back(have[i] ? 1 : 0);
+  }
+  if (asked.empty()) return have;
+  const auto all = ranks.gather(at::tensor(mine, at::kLong).to(parameters[0].device())).to(at::kCPU);
+  for (size_t j = 0; j < asked.size(); ++j) {
+    const auto& lengths = extents[asked[j]]->lengths;
+    int64_t with = -1, without = -1;
+    for (int64_t r = 0; r < ranks.size(); ++r) {
+      if (lengths[static_cast<size_t>(r)] == 0) continue;
+      (all[r][static_cast<int64_t>(j)].item<int64_t>() > 0 ? with : without) = r;
+    }
+    TORCH_CHECK(with < 0 || without < 0, "stiefel: rank ", with,
+                " has a gradient of its part of a weight and rank ", without,
+                " has none; a weight that is divided has a gradient on all ranks, or on none");
+    have[asked[j]] = with >= 0;
+  }
+  return have;
+}
+
 }  // namespace stiefel::detail

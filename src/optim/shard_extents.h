@@ -4,6 +4,7 @@
 #include <stiefel/optim/group_options.h>
 #include <stiefel/ranks.h>
 
+#include <algorithm>
 #include <vector>
 
 /// Where a rank's part of a weight lies in the whole, so that states can be saved whole and loaded in parts.
@@ -18,6 +19,9 @@ struct ShardExtents {
   /// Asks all ranks for the lengths of a weight.
   ShardExtents(const at::Tensor& weight, const GroupOptions& options, Ranks& ranks);
 
+  /// Whether some rank has nothing of it.
+  bool has_empty_part() const { return std::count(lengths.begin(), lengths.end(), 0) > 0; }
+
   /// The shape of the whole weight.
   std::vector<int64_t> whole_shape(const at::Tensor& part) const;
 
@@ -27,5 +31,11 @@ struct ShardExtents {
   /// The whole of which every rank has a part; called by all ranks.
   at::Tensor gather(const at::Tensor& part, Ranks& ranks) const;
 };
+
+/// Which of sharded weights have a gradient in this step: where a rank has an empty part, through which no
+/// gradient flows, the other ranks say so. Called by all ranks; only such weights make them wait. Throws on
+/// every rank where some have a gradient of a weight and others, whose parts are not empty, have none.
+std::vector<bool> have_gradients(const std::vector<at::Tensor>& parameters,
+                                 const std::vector<const ShardExtents*>& extents, Ranks& ranks);
 
 }  // namespace stiefel::detail

@@ -95,20 +95,27 @@ std::string SharedSteps::broadcast(const std::string& text, int64_t from, const 
   return {begin, begin + bytes.numel()};
 }
 
+namespace {
+
+/// A number that weights with the same bits have in common and others hardly do: their bits as whole numbers,
+/// each times a number of its place, in a sum that has the same bits in whatever order it is taken.
+at::Tensor checksum(const at::Tensor& weight) {
+  auto bits = weight.detach().resolve_conj().resolve_neg().contiguous();
+  if (bits.is_complex()) bits = at::view_as_real(bits);
+  bits = bits.view({-1}).view(bits.element_size() == 2 ? at::kShort : at::kInt).to(at::kLong);
+  const auto places = at::arange(bits.numel(), bits.options()).remainder_(1021).add_(1);
+  return bits.mul_(places).sum().add_(bits.numel());
+}
+
+}  // namespace
+
 void SharedSteps::check_equal(const std::vector<Weight>& weights) const {
   if (weights.empty()) return;
-  std::vector<at::Tensor> sums;
-  const auto on = at::TensorOptions(at::kDouble).device(weights[0].parameter.device());
-  sums.push_back(at::full({}, static_cast<double>(weights.size()), on));
-  // In double, so that equal weights have equal sums and others hardly do.
+  const auto on = at::TensorOptions(at::kLong).device(weights[0].parameter.device());
+  const auto count = at::full({}, static_cast<int64_t>(weights.size()), on);
   auto total = at::zeros({}, on);
-  for (const auto& [parameter, batched] : weights) {
-    const auto x = parameter.is_complex() ? at::view_as_real(parameter.detach().resolve_conj().resolve_neg())
-                                          : parameter.detach();
-    total = total * 1.25 + x.sum(at::kDouble).to(on.device()) + static_cast<double>(x.numel());
-  }
-  sums.push_back(total);
-  const auto all = ranks_->gather(at::stack(sums)).to(at::kCPU);
+  for (const auto& weight : weights) total = total * 31 + checksum(weight.parameter).to(on.device());
+  const auto all = ranks_->gather(at::stack({count, total})).to(at::kCPU);
   for (int64_t rank = 1; rank < ranks_->size(); ++rank) {
     TORCH_CHECK(all[rank].equal(all[0]), "stiefel: the weights on the manifold of rank ", rank,
                 " are not those of rank 0; begin with the same weights on all ranks, by the same seed or by a"

@@ -203,6 +203,32 @@ TEST(ShardedOptimizer, MakesItsWeightsOrthonormalOnceItHasRanks) {
   });
 }
 
+TEST(ShardedOptimizer, LeavesAWeightWithoutGradientsAloneOnRanksWithEmptyPartsToo) {
+  const auto start = support::point({4, 12}).detach();
+  run_ranks(3, [&](const std::shared_ptr<support::ThreadRanks>& ranks) {
+    const auto used = part(start, 1, ranks->rank(), 3).requires_grad_();
+    const auto unused = part(start, 1, ranks->rank(), 3).requires_grad_();
+    stiefel::CayleySGD optimizer({used, unused}, stiefel::CayleySGDOptions(0.1).shard_dim(1));
+    optimizer.distribute(ranks);
+    const auto step = [&] {
+      if (used.numel() > 0) used.mutable_grad() = at::ones_like(used);
+      optimizer.step();
+    };
+    step();
+    EXPECT_FALSE(unused.grad().defined());
+    EXPECT_TRUE(unused.equal(part(start, 1, ranks->rank(), 3)));
+    if (used.numel() > 0) {
+      EXPECT_FALSE(used.equal(unused));
+    } else {
+      EXPECT_FALSE(used.grad().defined()) << "a step changes no gradients";
+    }
+    if (ranks->rank() == 2) unused.mutable_grad() = at::ones_like(unused);
+    EXPECT_NE(
+        support::error_of(step).find("rank 2 has a gradient of its part of a weight and rank 0 has none"),
+        std::string::npos);
+  });
+}
+
 TEST(ShardedOptimizer, RefusesPartsThatDoNotFit) {
   run_ranks(2, [&](const std::shared_ptr<support::ThreadRanks>& ranks) {
     const auto mine = at::zeros({4 + ranks->rank(), 6}, at::kDouble).requires_grad_();

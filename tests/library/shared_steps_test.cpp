@@ -249,6 +249,23 @@ TEST(SharedWeights, TakeWeightsThatAreAddedLater) {
   });
 }
 
+TEST(SharedWeights, AreEqualWhereTheirBitsAre) {
+  run_ranks(2, [&](const std::shared_ptr<support::ThreadRanks>& ranks) {
+    // As many numbers as several threads add up, in types of two, four and eight bytes, and one that is not a
+    // number.
+    std::vector<Tensor> same;
+    for (const auto type : {at::kFloat, at::kDouble, at::kComplexDouble, at::kBFloat16}) {
+      same.push_back(at::ones({1, 70001}, at::kDouble).div_(std::sqrt(70001.0)).to(type).requires_grad_());
+    }
+    stiefel::CayleySGD optimizer(same, stiefel::CayleySGDOptions(0.1).orthonormalize_on_start(false));
+    if (ranks->rank() == 0) same[0].data()[0][5] = NAN;
+    const auto message = support::error_of([&] { optimizer.distribute(ranks); });
+    EXPECT_NE(message.find("of rank 1 are not those of rank 0"), std::string::npos) << message;
+    same[0].data()[0][5] = NAN;
+    optimizer.distribute(ranks);
+  });
+}
+
 TEST(SharedWeights, RefuseWeightsThatDiffer) {
   const Weights start;
   run_ranks(3, [&](const std::shared_ptr<support::ThreadRanks>& ranks) {
