@@ -46,6 +46,9 @@ struct GradientBuckets::Slot {
 struct GradientBuckets::Bucket {
   at::Tensor buffer;
   std::vector<size_t> slots;
+  // Until it is known which gradients all ranks have, and where they differ, a bucket waits for the end of
+  // the backward pass: ranks start their sums in one order, among those that the network itself takes.
+  bool waits_for_end = true;
   size_t missing = 0;  // slots that it still waits for in this step
   std::unique_ptr<Pending> sum;
 };
@@ -132,7 +135,7 @@ void GradientBuckets::attach() {
 
 void GradientBuckets::begin() {
   if (!slots_.empty() && !slots_[0].accumulator) attach();
-  for (auto& bucket : buckets_) bucket.missing = 0;
+  for (auto& bucket : buckets_) bucket.missing = bucket.waits_for_end ? 1 : 0;
   for (auto& slot : slots_) {
     slot.has_arrived = false;
     if (slot.is_expected) ++buckets_[slot.bucket].missing;
@@ -188,9 +191,12 @@ void GradientBuckets::settle_participants() {
   auto summed = present.to(slots_[0].parameter.device()).clone();
   world_->ranks()->sum_(summed);
   summed = summed.to(at::kCPU);
+  for (auto& bucket : buckets_) bucket.waits_for_end = false;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].takes_part = summed.data_ptr<int64_t>()[i] > 0;
+    const auto ranks = summed.data_ptr<int64_t>()[i];
+    slots_[i].takes_part = ranks > 0;
     slots_[i].is_expected = slots_[i].has_arrived;
+    if (ranks > 0 && ranks < world_->size()) buckets_[slots_[i].bucket].waits_for_end = true;
   }
   settled_ = true;
 }
