@@ -49,7 +49,8 @@ base::Table table_of(const std::vector<bench::RanksRow>& rows) {
   base::Table table({"method", "the step is", "ms", "× repeated", "MB sent", "by formula"}, "llr");
   for (const auto& row : rows) {
     table.add({row.method, to_string(row.way), fmt::format("{:.3g}", row.median_ms),
-               fmt::format("{:.2f}", row.of_repeated), megabytes(row.sent), megabytes(row.predicted)});
+               fmt::format("{:.2f}", row.of_repeated), megabytes(row.sent.bytes),
+               megabytes(row.predicted.bytes)});
   }
   return table;
 }
@@ -67,8 +68,8 @@ void print_all(const std::vector<bench::RanksRow>& rows, const std::string& form
                      {names[3], processes},
                      {names[4], row.median_ms},
                      {names[5], row.of_repeated},
-                     {names[6], row.sent},
-                     {names[7], row.predicted}});
+                     {names[6], row.sent.bytes},
+                     {names[7], row.predicted.bytes}});
     }
     fmt::print("{}\n", all.dump(2));
     return;
@@ -77,7 +78,7 @@ void print_all(const std::vector<bench::RanksRow>& rows, const std::string& form
   for (const auto& row : rows) {
     table.add({row.workload, row.method, to_string(row.way), fmt::format("{}", processes),
                fmt::format("{}", row.median_ms), fmt::format("{}", row.of_repeated),
-               fmt::format("{}", row.sent), fmt::format("{}", row.predicted)});
+               fmt::format("{}", row.sent.bytes), fmt::format("{}", row.predicted.bytes)});
   }
   fmt::print("{}", base::to_csv(table));
 }
@@ -120,12 +121,8 @@ void print_predictions(const BenchRanksOptions& options) {
 void measure(const BenchRanksOptions& options, const distributed::Launch& launch) {
   bench::set_threads(options.threads);
   const auto device = train::choose_device(options.device);
-  distributed::JoinOptions join;
-  join.backend = options.ranks.backend;
-  join.on_gpu = device.is_cuda();
-  join.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.ranks.timeout * 1000));
-  join.identity = "command: stiefel bench ranks\n";
-  const auto world = distributed::join(launch, join);
+  const auto world =
+      distributed::join(launch, join_options(launch, options.ranks, "bench ranks", device.is_cuda()));
   const bool first = is_first(world);
   std::vector<bench::RanksRow> all;
   base::ProgressLine progress;

@@ -20,11 +20,11 @@
 #include "base/interrupt.h"
 #include "base/printable.h"
 #include "base/standard_streams.h"
+#include "distributed/group.h"
 #include "distributed/join.h"
 #include "distributed/local_ranks.h"
 #include "number_options.h"
 #include "record/system.h"
-#include "train/device.h"
 
 namespace stiefel::app {
 
@@ -137,22 +137,28 @@ void run_processes(const RankOptions& options, const Context& context, int64_t t
   if (outcome.status != 0) throw Exit{outcome.status};
 }
 
-void with_world(const std::optional<distributed::Launch>& launch, const RankOptions& options,
-                const std::string& command, const std::string& device, const std::filesystem::path& folder,
-                const std::function<void(const std::shared_ptr<distributed::World>&)>& act) {
-  if (!launch) return act(nullptr);
+distributed::JoinOptions join_options(const distributed::Launch& launch, const RankOptions& options,
+                                      const std::string& command, std::optional<bool> on_gpu) {
   distributed::JoinOptions join;
   join.backend = options.backend;
-  join.on_gpu = train::choose_device(device).is_cuda();
+  join.on_gpu = on_gpu;
   join.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
   join.identity = identity_of(command);
+  if (on_gpu.value_or(true)) choose_gpu(launch, distributed::choose_backend(options.backend, true));
+  return join;
+}
+
+void with_world(const std::optional<distributed::Launch>& launch, const RankOptions& options,
+                const std::string& command, std::optional<bool> on_gpu, const std::filesystem::path& folder,
+                const std::function<void(const std::shared_ptr<distributed::World>&)>& act) {
+  if (!launch) return act(nullptr);
+  auto join = join_options(*launch, options, command, on_gpu);
   join.on_lost = [&](const std::string& what) {
     // Whoever has started the ranks of this machine says it once for all.
     end_process(distributed::is_local_rank() ? ""
                                              : fmt::format("{}{}; this rank ends too; {}", error_prefix(),
                                                            base::printable(what), options.remedy(folder)));
   };
-  if (join.on_gpu) choose_gpu(*launch, options.backend);
   // An end that all ranks come to is not an error of this one, which the others would be told of.
   std::exception_ptr end;
   {

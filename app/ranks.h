@@ -9,6 +9,7 @@
 #include <string>
 
 #include "command.h"
+#include "distributed/join.h"
 #include "distributed/launch.h"
 #include "distributed/local_ranks.h"
 #include "distributed/world.h"
@@ -47,10 +48,14 @@ distributed::LocalOutcome start_processes(const RankOptions& options, const Cont
 void run_processes(const RankOptions& options, const Context& context, int64_t threads,
                    const std::filesystem::path& folder);
 
+/// How this rank connects to the others, which the same command runs on. Chooses the rank's GPU.
+distributed::JoinOptions join_options(const distributed::Launch& launch, const RankOptions& options,
+                                      const std::string& command, std::optional<bool> on_gpu);
+
 /// Connects this rank to the others and calls `act`. How it ends, the other ranks learn. Without a launch it
-/// calls `act` with no world. `device` is --device.
+/// calls `act` with no world. `on_gpu`: whether it trains on one; none: as rank 0 does.
 void with_world(const std::optional<distributed::Launch>& launch, const RankOptions& options,
-                const std::string& command, const std::string& device, const std::filesystem::path& folder,
+                const std::string& command, std::optional<bool> on_gpu, const std::filesystem::path& folder,
                 const std::function<void(const std::shared_ptr<distributed::World>&)>& act);
 
 /// Whether this process shows and writes what concerns all: rank 0, or the only one.

@@ -26,6 +26,7 @@
 #include "record/run_folder.h"
 #include "run_model.h"
 #include "train/checkpoint_content.h"
+#include "train/device.h"
 #include "train/network.h"
 #include "train/resolve_config.h"
 #include "train/trainer.h"
@@ -249,23 +250,25 @@ void add_train(CLI::App& app, const Context& context) {
     train::make_network(config);  // a bad name fails before any work
     if (config.needs_data()) data::locate(data::facts_of(config.data), config.data_dir);
     train::require_even_share(config, launch ? launch->size : std::max<int64_t>(1, ranks->processes));
-    // torchrun starts all ranks again where one has failed.
-    const bool may_go_on = *resume || (launch && launch->attempt > 0);
-    const auto holds_run = [&] { return may_go_on && fs::exists(folder / "config.toml"); };
+    const bool holds_run = fs::exists(folder / "config.toml");
     if (!launch && ranks->processes > 0) {
-      if (!holds_run()) require_new(folder);
+      if (!*resume || !holds_run) require_new(folder);
       return run_processes(*ranks, context, config.threads, folder);
     }
-    with_world(launch, *ranks, "train", config.device, folder, [&](const auto& world) {
-      if (world) world->require_equal("the options", comparable(config));
-      const auto found =
-          distributed::ask_rank_0(world.get(), [&] { return std::string(holds_run() ? "run" : "none"); });
-      if (found == "run") {
-        go_on(folder, world, *ranks, config.threads, context, &config);
-      } else {
-        start_run(config, folder, world, *ranks, context);
-      }
-    });
+    with_world(launch, *ranks, "train", train::choose_device(config.device).is_cuda(), folder,
+               [&](const auto& world) {
+                 if (world) world->require_equal("the options", comparable(config));
+                 // torchrun starts all ranks again where one has failed, and counts that per machine.
+                 const bool may_go_on =
+                     distributed::any_rank_says(world.get(), *resume || (launch && launch->attempt > 0));
+                 const auto found = distributed::ask_rank_0(
+                     world.get(), [&] { return std::string(holds_run ? "run" : "none"); });
+                 if (may_go_on && found == "run") {
+                   go_on(folder, world, *ranks, config.threads, context, &config);
+                 } else {
+                   start_run(config, folder, world, *ranks, context);
+                 }
+               });
   });
 }
 
@@ -290,7 +293,8 @@ void add_resume(CLI::App& app, const Context& context) {
     if (!launch && ranks->processes > 0) {
       return run_processes(*ranks, context, *threads != 0 ? *threads : config.threads, folder);
     }
-    with_world(launch, *ranks, "resume", config.device, folder,
+    const auto on_gpu = here ? std::optional(train::choose_device(config.device).is_cuda()) : std::nullopt;
+    with_world(launch, *ranks, "resume", on_gpu, folder,
                [&](const auto& world) { go_on(folder, world, *ranks, *threads, context, nullptr); });
   });
 }

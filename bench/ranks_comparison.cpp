@@ -7,11 +7,8 @@
 #include <stiefel/optim/cayley_sgd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <stdexcept>
 
-#include "base/names.h"
 #include "base/statistics.h"
 #include "counting_ranks.h"
 #include "noise.h"
@@ -23,20 +20,7 @@ namespace {
 
 using torch::optim::OptimizerParamGroup;
 
-constexpr base::Names<Way, 4> kWays{{{Way::kRepeated, "repeated"},
-                                     {Way::kShared, "shared"},
-                                     {Way::kDivided, "divided"},
-                                     {Way::kGathered, "gathered"}}};
-constexpr int64_t kFloat = 4;  // bytes
-
-/// A rank's part of a long side: as even as can be, the longer ones first.
-std::pair<int64_t, int64_t> part_of(int64_t length, int64_t rank, int64_t ranks) {
-  const auto each = length / ranks, more = length % ranks;
-  return {rank * each + std::min(rank, more), each + (rank < more ? 1 : 0)};
-}
-
-/// The layers whose columns are orthonormal are divided by rows, the others by columns.
-int64_t divided_dim(const Layer& layer) { return layer.p() > layer.n() ? 0 : 1; }
+constexpr Way kAllWays[] = {Way::kRepeated, Way::kShared, Way::kDivided, Way::kGathered};
 
 /// One way of stepping: the weights as a rank has them, and their optimizer.
 class WayRun {
@@ -63,8 +47,8 @@ class WayRun {
     if (way == Way::kShared || way == Way::kDivided) optimizer_->distribute(ranks);
   }
 
-  /// Takes a step and returns the seconds it took on the slowest rank, and the bytes that this one sent.
-  std::pair<double, double> step() {
+  /// Takes a step and returns the seconds it took on the slowest rank, and what this one sent.
+  std::pair<double, Traffic> step() {
     for (size_t i = 0; i < weights_.size(); ++i)
       weights_[i].mutable_grad() = Noise::shared(device_).draw(weights_[i].sizes());
     ranks_->gather(at::zeros({1}, device_));  // all begin together
@@ -135,68 +119,7 @@ class WayRun {
   std::unique_ptr<ManifoldOptimizer> optimizer_;
 };
 
-/// Calls `take` with the shape of every weight, whether it is a stack, its p and n with p ≤ n, and how many
-/// matrices it has.
-template <class Take>
-void for_each_weight(const Workload& workload, const Take& take) {
-  for (const auto& layer : workload.layers) {
-    const auto [p, n] = std::minmax({layer.p(), layer.n()});
-    for (int64_t i = 0; i < layer.count; ++i) take(layer, p, n, layer.batched ? layer.sizes[0] : 1);
-  }
-}
-
 }  // namespace
-
-std::string to_string(Way way) { return base::name_of(kWays, way); }
-
-double ring_sum(double bytes, int64_t ranks) {
-  return 2 * bytes * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-}
-
-double ring_gather(double bytes_of_a_rank, int64_t ranks) {
-  return bytes_of_a_rank * static_cast<double>(ranks - 1);
-}
-
-int64_t predicted_bytes(const Workload& workload, Way way, const std::string& method, int64_t ranks) {
-  double sum = 0, gathered = 0;
-  std::vector<int64_t> costs, bytes;
-  bool polar = false;
-  for_each_weight(workload, [&](const Layer& layer, int64_t p, int64_t n, int64_t matrices) {
-    costs.push_back(step_cost(layer.sizes, layer.batched));
-    bytes.push_back((matrices * p * n * kFloat + 15) / 16 * 16);
-    // E by its upper triangle, its diagonal's sums of squares, S, and ‖G‖² as two floats; T and S again where
-    // the matrix is not square.
-    const double triangle = static_cast<double>(p * (p + 1)) / 2, square = static_cast<double>(p * p);
-    const auto first = triangle + static_cast<double>(p) + square + 2;
-    sum += static_cast<double>(matrices) * (first + (p < n ? triangle + square : 0)) * kFloat;
-    if (way == Way::kDivided && method == "cayley-muon" && p < n) {
-      gathered += static_cast<double>(matrices) * 8;  // the largest entry of M, a double
-      polar = true;
-    }
-    if (way == Way::kGathered) {
-      const auto side = divided_dim(layer) == 0 || layer.batched ? n : layer.sizes[1];
-      gathered += static_cast<double>(matrices * p * n / side * part_of(side, 0, ranks).second * kFloat);
-    }
-  });
-  switch (way) {
-    case Way::kRepeated:
-      return 0;
-    case Way::kDivided:
-      return std::llround(ring_sum(sum, ranks) + (polar ? ring_gather(gathered, ranks) : 0));
-    case Way::kGathered:
-      return std::llround(ring_gather(gathered, ranks));
-    case Way::kShared:
-      break;
-  }
-  // What the ranks own, and two counts each; gathered, as long as the longest, or summed, whichever is less.
-  std::vector<int64_t> loads, owned(static_cast<size_t>(ranks), 16);
-  const auto owners = assign_owners(costs, ranks, loads);
-  for (size_t i = 0; i < owners.size(); ++i) owned[static_cast<size_t>(owners[i])] += bytes[i];
-  const auto total = static_cast<double>(std::accumulate(owned.begin(), owned.end(), int64_t{0}));
-  return std::llround(
-      std::min(ring_gather(static_cast<double>(*std::max_element(owned.begin(), owned.end())), ranks),
-               ring_sum(total, ranks)));
-}
 
 std::vector<RanksRow> compare_ranks(const Workload& workload, const std::shared_ptr<Ranks>& ranks,
                                     const c10::Device& device, const RanksPlan& plan,
@@ -206,12 +129,12 @@ std::vector<RanksRow> compare_ranks(const Workload& workload, const std::shared_
   for (const auto& method : plan.methods) {
     std::vector<WayRun> runs;
     std::vector<RanksRow> of_method;
-    for (const auto& [way, name] : kWays) {
-      progress(fmt::format("{}, {}: warming up", method, name));
+    for (const auto way : kAllWays) {
+      progress(fmt::format("{}, {}: warming up", method, to_string(way)));
       runs.emplace_back(workload, way, method, counting, device);
       const auto sent = runs.back().step().second;
-      of_method.push_back({workload.name, method, way, 0, 1, std::llround(sent),
-                           predicted_bytes(workload, way, method, ranks->size())});
+      of_method.push_back(
+          {workload.name, method, way, 0, 1, sent, predicted_traffic(workload, way, method, ranks->size())});
     }
     std::vector<std::vector<double>> seconds(runs.size());
     for (int64_t round = 0; round < plan.rounds; ++round) {

@@ -46,12 +46,10 @@ double share_of_work(const Costs& costs, Way way, int64_t ranks) {
   return 1;
 }
 
-/// One gathering; or two sums, of E, S and of T, S, and for Cayley Muon one gathering more.
-double hops(Way way, const std::string& method, int64_t ranks) {
+/// A gathering takes log₂ N hops, a sum as many there and back.
+double hops(const Traffic& traffic, int64_t ranks) {
   const double depth = std::ceil(std::log2(static_cast<double>(ranks)));
-  if (way == Way::kShared) return depth;
-  if (way == Way::kDivided) return depth * (method == "cayley-muon" ? 5 : 4);
-  return 0;
+  return depth * static_cast<double>(traffic.gathers + 2 * traffic.sums);
 }
 
 }  // namespace
@@ -67,10 +65,11 @@ std::vector<RanksPrediction> predict_steps(const Workload& workload, const std::
       row.ranks = count;
       row.way = way;
       row.work = share_of_work(costs, way, count);
-      row.sent = predicted_bytes(workload, way, method, count);
+      const auto traffic = predicted_traffic(workload, way, method, count);
+      row.sent = traffic.bytes;
       row.seconds = row.work * (way == Way::kDivided ? step.divided : step.whole) +
                     static_cast<double>(row.sent) / link.bytes_per_second +
-                    hops(way, method, count) * link.seconds_per_hop;
+                    hops(traffic, count) * link.seconds_per_hop;
       result.push_back(row);
     }
   }

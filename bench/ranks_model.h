@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ranks_comparison.h"
+#include "traffic.h"
 #include "workloads.h"
 
 /// What a step by many ranks would take, from the time of one rank's step and the rate of the links: for

@@ -20,10 +20,6 @@ namespace {
 #if STIEFEL_HAS_GLOO
 using Gloo = c10d::ProcessGroupGloo;
 
-bool is_this_machine(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.rfind("127.", 0) == 0;
-}
-
 c10::intrusive_ptr<Gloo::Options> gloo_options(const std::string& address, std::chrono::milliseconds limit) {
   auto options = Gloo::Options::create(limit);
   // The variable by which PyTorch chooses network interfaces for Gloo; it reads it in Python alone.
@@ -32,7 +28,7 @@ c10::intrusive_ptr<Gloo::Options> gloo_options(const std::string& address, std::
     for (std::string name; std::getline(stream, name, ',');) {
       options->devices.push_back(Gloo::createDeviceForInterface(name));
     }
-  } else if (is_this_machine(address)) {
+  } else if (is_loopback(address)) {
     options->devices.push_back(Gloo::createDeviceForHostname("127.0.0.1"));
   } else {
     options->devices.push_back(Gloo::createDefaultDevice());
@@ -52,6 +48,10 @@ void call_shutdown(G&, long) {}
 #endif
 
 }  // namespace
+
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.rfind("127.", 0) == 0;
+}
 
 std::string choose_backend(const std::string& name, bool on_gpu) {
   constexpr bool has_gloo = STIEFEL_HAS_GLOO, has_nccl = STIEFEL_HAS_NCCL;

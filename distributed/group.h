@@ -21,6 +21,9 @@ using Group = c10d::Backend;
 using Group = c10d::ProcessGroup;
 #endif
 
+/// Whether an address is reached from its own machine alone.
+bool is_loopback(const std::string& address);
+
 /// The backend that "auto", "gloo" or "nccl" means: auto is NCCL for tensors on a GPU, where this program was
 /// built with it. Throws std::invalid_argument for another name, and where this program lacks the backend or
 /// it cannot do what is asked.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "launch.h"
@@ -12,8 +13,9 @@ namespace stiefel::distributed {
 
 struct JoinOptions {
   std::string backend =
-      "auto";           ///< "auto", "gloo" or "nccl"; auto is NCCL for tensors on a GPU where it can be
-  bool on_gpu = false;  ///< whether the tensors will lie on a GPU
+      "auto";  ///< "auto", "gloo" or "nccl"; auto is NCCL for tensors on a GPU where it can be
+  /// Whether the tensors will lie on a GPU; none: as rank 0 says.
+  std::optional<bool> on_gpu = false;
   /// A rank that has not been heard of for so long is lost, and ends the run on all ranks.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   /// Called from a thread of its own when a rank is lost, with what happened. It should end the process; the

@@ -10,11 +10,7 @@ namespace {
 constexpr const char* kThisMachine = "127.0.0.1";
 
 c10::intrusive_ptr<c10d::TCPStore> open_on_free_port() {
-  c10d::TCPStoreOptions options;
-  options.port = 0;
-  options.isServer = true;
-  options.waitWorkers = false;
-  return c10::make_intrusive<c10d::TCPStore>(kThisMachine, options);
+  return c10::make_intrusive<c10d::TCPStore>(kThisMachine, store_options(/*server=*/true, 0));
 }
 
 }  // namespace

@@ -19,19 +19,30 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Debian builds LibTorch without libuv, which a store of LibTorch 2.4 and later takes unless it is told not
+// to.
+template <class Options>
+auto use_plain_sockets(Options& options, int) -> decltype(options.useLibUV, void()) {
+  options.useLibUV = false;
+}
+template <class Options>
+void use_plain_sockets(Options&, long) {}
+
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, bool server, milliseconds limit) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(launch.port);
-  options.isServer = server;
-  options.waitWorkers = false;
+  auto options = store_options(server, launch.port);
   options.timeout = limit;
   auto store = c10::make_intrusive<c10d::TCPStore>(launch.address, options);
-  return numbered_store(std::move(store), launch.attempt);
+  // A launcher counts attempts per machine, so that the counts of two machines can differ: only a store that
+  // outlives an attempt needs them.
+  return numbered_store(std::move(store), launch.launcher_store ? launch.attempt : 0);
 }
 
 constexpr const char* kAllCame = "1";
+
+// How long a store may take to answer once more that has answered before.
+constexpr milliseconds kReconnecting = std::chrono::seconds(5);
 
 std::string here(int64_t rank) { return "here/" + std::to_string(rank); }
 
@@ -70,6 +81,15 @@ std::string first_difference(const std::string& text, const std::string& first) 
 }
 
 }  // namespace
+
+c10d::TCPStoreOptions store_options(bool server, int64_t port) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(port);
+  options.isServer = server;
+  options.waitWorkers = false;
+  use_plain_sockets(options, 0);
+  return options;
+}
 
 bool holds_store(const Launch& launch) { return launch.rank == 0 && !launch.launcher_store; }
 
@@ -135,27 +155,57 @@ std::string Meeting::own_mistake() {
   return {};
 }
 
+std::string Meeting::conclude(const std::string& verdict) {
+  // Two keys: not every version of the store wakes those who wait for a key that was set by comparison.
+  const auto bytes = store_->compareSet("here/verdict", {}, bytes_of(verdict));
+  store_->set("here/all", bytes);
+  return {bytes.begin(), bytes.end()};
+}
+
 void Meeting::gather_ranks(milliseconds limit) {
   if (const auto mistake = own_mistake(); !mistake.empty()) {
-    if (!store_->check({"here/all"}))
-      store_->set("here/all", bytes_of(mistake));  // those who wait learn it too
+    // Those who wait learn it too; those who have gone on do not, and go on.
+    if (conclude(mistake) == kAllCame) throw std::runtime_error(mistake);
     throw SharedError(mistake);
   }
+  std::string verdict;
   try {
-    wait_for_all("here", limit);
+    if (store_->add("here", 1) == launch_.size) conclude(kAllCame);
+    store_->wait({"here/all"}, limit);
+    verdict = read("here/all");
   } catch (const std::exception& error) {
     std::vector<int64_t> missing;
-    for (int64_t rank = 0; rank < launch_.size; ++rank) {
-      if (!store_->check({here(rank)})) missing.push_back(rank);
+    try {
+      // The answer to a wait that has timed out may still come, and be taken for that to the next question.
+      store_ = connect_store(launch_, std::min(limit, kReconnecting));
+      store_->setTimeout(limit);
+      for (int64_t rank = 0; rank < launch_.size; ++rank) {
+        if (!store_->check({here(rank)})) missing.push_back(rank);
+      }
+    } catch (const std::exception&) {
+      throw std::runtime_error("the store at " + launch_.meeting_place() +
+                               " went away before all ranks had come: rank 0, which holds it, has ended (" +
+                               error_text(error) + ")");
     }
     if (missing.empty()) throw;
-    throw std::runtime_error(
-        list_ranks(missing) + " of " + std::to_string(launch_.size) + " did not come to " +
-        launch_.meeting_place() + " within " + duration_text(limit) +
-        "; start as many processes as WORLD_SIZE says, each of which can reach that place, or "
-        "raise --timeout");
+    const auto what = list_ranks(missing) + " of " + std::to_string(launch_.size) + " did not come to " +
+                      launch_.meeting_place() + " within " + duration_text(limit) +
+                      "; start as many processes as WORLD_SIZE says, each of which can reach that place, or "
+                      "raise --timeout";
+    if (conclude(what) == what) throw std::runtime_error(what);
+    verdict = read("here/all");
   }
-  if (const auto answer = read("here/all"); answer != kAllCame) throw SharedError(answer);
+  if (verdict == kAllCame) return;
+  // Rank 0 reports it for all; where it is missing itself, each does.
+  if (store_->check({here(0)})) throw SharedError(verdict);
+  throw std::runtime_error(verdict);
+}
+
+std::string Meeting::ask_rank_0(const std::string& name, const std::string& text, milliseconds limit) {
+  const auto key = "rank-0/" + name;
+  if (launch_.rank == 0) store_->set(key, bytes_of(text));
+  store_->wait({key}, limit);
+  return read(key);
 }
 
 void Meeting::barrier(milliseconds limit) { wait_for_all("barrier/" + std::to_string(barriers_++), limit); }

@@ -31,6 +31,14 @@ std::string broadcast_text(World& world, const std::string& text) {
   return {begin, begin + here.numel()};
 }
 
+bool any_rank_says(World* world, bool says) {
+  if (world == nullptr) return says;
+  const auto device = world->backend() == "nccl" ? at::kCUDA : at::kCPU;
+  const auto count = at::full({1}, says ? 1 : 0, at::kLong).to(device);
+  world->ranks()->sum_(count);
+  return count.item<int64_t>() > 0;
+}
+
 std::string ask_rank_0(World* world, const std::function<std::string()>& act) {
   if (world == nullptr) return act();
   std::string answer;

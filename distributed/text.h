@@ -14,4 +14,7 @@ std::string broadcast_text(World& world, const std::string& text);
 /// SharedError with its message. Without a world it is just called.
 std::string ask_rank_0(World* world, const std::function<std::string()>& act);
 
+/// Whether any rank says so, on every rank. Without a world it is what this process says.
+bool any_rank_says(World* world, bool says);
+
 }  // namespace stiefel::distributed

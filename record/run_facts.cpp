@@ -49,7 +49,8 @@ json parts_so_far(const fs::path& folder) {
   if (facts.empty()) return parts;
   if (const auto found = facts.find("earlier"); found != facts.end() && found->is_array()) parts = *found;
   json last = json::object();
-  for (const auto* name : {"command", "commit", "started", "device", "processes", "backend", "hardware", "versions"}) {
+  for (const auto* name :
+       {"command", "commit", "started", "device", "processes", "backend", "hardware", "versions"}) {
     if (const auto found = facts.find(name); found != facts.end()) last[name] = *found;
   }
   parts.push_back(last);

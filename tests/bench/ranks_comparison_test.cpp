@@ -20,7 +20,7 @@ stiefel::bench::Workload workload() {
   return result;
 }
 
-TEST(RanksComparison, CountsTheBytesThatItsFormulasPredict) {
+TEST(RanksComparison, CountsTheBytesAndMessagesThatItsFormulasPredict) {
   for (const int64_t size : {1, 2, 3, 4, 17}) {
     support::run_ranks(size, [&](const std::shared_ptr<support::ThreadRanks>& ranks) {
       stiefel::bench::RanksPlan plan;
@@ -35,9 +35,11 @@ TEST(RanksComparison, CountsTheBytesThatItsFormulasPredict) {
           stiefel::bench::compare_ranks(workload(), ranks, at::kCPU, plan, [](const std::string&) {});
       EXPECT_EQ(rows.size(), 12);
       for (const auto& row : rows) {
-        EXPECT_NEAR(row.sent, row.predicted, 1)
-            << to_string(row.way) << " by " << row.method << " on " << size;
-        EXPECT_EQ(row.sent == 0, size == 1 || row.way == Way::kRepeated);
+        const auto what = to_string(row.way) + " by " + row.method + " on " + std::to_string(size);
+        EXPECT_NEAR(row.sent.bytes, row.predicted.bytes, 1) << what;
+        EXPECT_EQ(row.sent.sums, row.predicted.sums) << what;
+        EXPECT_EQ(row.sent.gathers, row.predicted.gathers) << what;
+        EXPECT_EQ(row.sent.bytes == 0, size == 1 || row.way == Way::kRepeated);
         EXPECT_GT(row.median_ms, 0);
       }
     });
@@ -47,8 +49,8 @@ TEST(RanksComparison, CountsTheBytesThatItsFormulasPredict) {
 TEST(RanksComparison, SendsFewerBytesByGramMatricesThanByWholeMatrices) {
   const auto network = stiefel::bench::network_workload("wrn-28-10").weights;
   for (const int64_t size : {2, 8, 64}) {
-    EXPECT_LT(predicted_bytes(network, Way::kDivided, "cayley-sgd", size),
-              predicted_bytes(network, Way::kGathered, "cayley-sgd", size));
+    EXPECT_LT(predicted_traffic(network, Way::kDivided, "cayley-sgd", size).bytes,
+              predicted_traffic(network, Way::kGathered, "cayley-sgd", size).bytes);
   }
 }
 

@@ -260,7 +260,7 @@ class Command(CommandTest):
         config = read_text(f"{self.root}/{name}/config.toml")
         write_text(f"{self.root}/{name}/config.toml", config.replace("epochs = 2\n", "epochs = 3\n"))
         write_idx(f"{here}/mnist/train-labels-idx1-ubyte.gz", (512,), [(i * 7 + 3) % 10 for i in range(512)])
-        newest = f"{self.root}/{name}/step-000000040.ckpt"
+        newest = max(glob.glob(glob.escape(f"{self.root}/{name}") + "/step-*.ckpt"))
         os.truncate(newest, os.path.getsize(newest) - 100)
         for words, status in ((["eval", name], 0), (["eval", name, "--last"], 0), (["resume", name], 1)):
             stderr = self.run_command(*words, status=status).stderr

@@ -21,7 +21,9 @@ TIMEOUT = 3  # seconds: --timeout of the runs that lose a rank
 WITHIN = 6 * TIMEOUT
 
 EPOCHS = 5  # of 100 steps: a rank is lost after the first of them, and well before the last
-ROUNDING = 2e-6
+# Sums are rounded in another order by each number of processes, and 500 steps make up to 1e-5 of that; an epoch
+# that is lost or repeated makes 1e-2 and more.
+ROUNDING = 1e-4
 
 # Debian's Python has the torch that torchrun is part of.
 PYTHON = "/usr/bin/python3"
@@ -93,6 +95,8 @@ class Faults(RanksTest):
     def expect_undisturbed(self, name):
         if not os.path.exists(self.root + "/undisturbed"):
             self.run_command(*self.copying("undisturbed", epochs=EPOCHS))
+            self.run_command(*self.copying("shorter", epochs=EPOCHS - 1))
+            self.assertGreater(self.far("shorter", "undisturbed"), 10 * ROUNDING)
         self.assertLessEqual(self.far(name, "undisturbed"), ROUNDING)
         self.expect_same_metrics(name, "undisturbed", ROUNDING)
 

@@ -170,7 +170,21 @@ TEST(Faults, a_rank_that_does_not_come_is_named) {
     options.timeout = seconds(1);
     return expect_refusal(*launch, options);
   }
-  expect_all_learn(3, 1, "rank 1 of 3 did not come to 127.0.0.1:");
+  for (const bool own_store : {false, true}) {
+    expect_all_learn(3, 1, "rank 1 of 3 did not come to 127.0.0.1:", own_store);
+  }
+}
+
+// torchrun counts what it starts again per machine.
+TEST(Faults, ranks_of_different_attempts_meet_at_rank_0) {
+  if (auto launch = rank_of_test()) {
+    launch->attempt = launch->rank;
+    const auto world = join(*launch, impatient(*launch));
+    world->barrier();
+    return;
+  }
+  const scratch::Folder folder;
+  TestRanks(3, {{"STIEFEL_TEST_FOLDER", folder.path().string()}}, true).expect_success();
 }
 
 TEST(Faults, different_numbers_of_ranks_are_named) {
@@ -195,6 +209,28 @@ TEST(Faults, a_rank_that_is_there_twice_is_named) {
     return expect_refusal(*launch, options);
   }
   expect_all_learn(3, 2, "two processes are rank 1 at 127.0.0.1:");
+}
+
+TEST(Faults, a_rank_that_comes_twice_and_too_late_ends_alone) {
+  if (const auto launch = rank_of_test()) {
+    const auto world = join(*launch, impatient(*launch));
+    world->barrier();
+    if (launch->rank == 1) {
+      try {
+        join(*launch, impatient(*launch));
+        ADD_FAILURE() << "no error";
+      } catch (const distributed::SharedError&) {
+        ADD_FAILURE() << "nobody would report it";
+      } catch (const std::runtime_error& error) {
+        EXPECT_EQ(std::string(error.what()).find("two processes are rank 1 at 127.0.0.1:"), 0U)
+            << error.what();
+      }
+    }
+    world->barrier();
+    return;
+  }
+  const scratch::Folder folder;
+  TestRanks(2, {{"STIEFEL_TEST_FOLDER", folder.path().string()}}).expect_success();
 }
 
 TEST(Faults, different_versions_are_named) {
