@@ -135,11 +135,11 @@ void measure(const BenchRanksOptions& options, const distributed::Launch& launch
     all.insert(all.end(), rows.begin(), rows.end());
     if (!first || !options.for_people()) continue;
     progress.done();
-    fmt::print(
-        "one step of {} by {} processes over {}, {} each, {}, medians of {} interleaved rounds\n\n{}\n",
-        workload.title, world->size(), world->backend(), thread_count_text(), device.str(),
-        options.plan.rounds,
-        options.format == "md" ? base::to_markdown(table_of(rows)) : table_of(rows).text());
+    fmt::print("one step of {} by {} over {}, {} each, {}, medians of {} interleaved rounds\n\n{}\n",
+               workload.title,
+               world->size() == 1 ? "one process" : fmt::format("{} processes", world->size()),
+               world->backend(), thread_count_text(), device.str(), options.plan.rounds,
+               options.format == "md" ? base::to_markdown(table_of(rows)) : table_of(rows).text());
     std::fflush(stdout);
   }
   if (!first) return;

@@ -79,6 +79,7 @@ void send_gathered(const Workload& workload, int64_t ranks, RingTraffic& ring) {
 
 /// What the ranks own, and two counts each; gathered, as long as the longest, or summed, whichever is less.
 void send_shared(const Workload& workload, int64_t ranks, RingTraffic& ring) {
+  if (ranks == 1) return;
   std::vector<int64_t> costs, bytes;
   for (const auto& layer : workload.layers) {
     const Sides sides(layer);

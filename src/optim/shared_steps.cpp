@@ -38,6 +38,7 @@ int64_t SharedSteps::owner(const at::Tensor& parameter) const {
 }
 
 at::Tensor SharedSteps::exchange(const std::vector<at::Tensor>& weights, const at::Tensor& counts) const {
+  if (ranks_->size() == 1) return counts.unsqueeze(0);
   const auto bytes_of = [](const at::Tensor& t) {
     return padded(t.numel() * static_cast<int64_t>(t.element_size()));
   };
