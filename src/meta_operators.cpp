@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "find_ranks.h"
 #include "step_matrices.h"
 
 // The operators on the meta device, where a tensor has a shape and a type and no memory: what torch.compile
@@ -136,6 +137,26 @@ at::Tensor meta_weight(const at::Tensor& proxy, c10::string_view, const c10::opt
   return at::empty_symint(proxy.sym_sizes(), proxy.options(), proxy.suggest_memory_format());
 }
 
+void meta_sum_over_ranks(at::Tensor, c10::string_view) {}
+
+at::Tensor meta_gather_over_ranks(const at::Tensor& tensor, c10::string_view ranks) {
+  auto shape = tensor.sym_sizes().vec();
+  shape.insert(shape.begin(), detail::find_ranks(std::string(ranks)).size());
+  return at::empty_symint(shape, tensor.options());
+}
+
+/// A rank's part of a weight may be empty.
+at::Tensor meta_sharded_defect(const at::Tensor& weight, c10::string_view, int64_t, bool batched) {
+  auto shape = weight.sym_sizes().vec();
+  TORCH_CHECK(shape.size() >= 2,
+              "stiefel: a weight on the manifold needs two or more dimensions; got the shape ",
+              weight.sym_sizes());
+  shape.resize(batched ? shape.size() - 2 : 0);
+  return at::empty_symint(shape, weight.options().dtype(at::kDouble));
+}
+
+at::Tensor meta_sharded_orthonormalize(at::Tensor weight, c10::string_view, int64_t, bool) { return weight; }
+
 std::tuple<at::Tensor, at::Tensor> meta_start(const at::Tensor& weight, c10::string_view parametrization) {
   const SymbolicView view(weight);
   std::vector<c10::SymInt> base;
@@ -174,6 +195,10 @@ TORCH_LIBRARY_IMPL(stiefel, Meta, library) {
   library.impl("penalty", meta_penalty);
   library.impl("orthonormal_weight", meta_weight);
   library.impl("parametrized_start", meta_start);
+  library.impl("sum_over_ranks_", meta_sum_over_ranks);
+  library.impl("gather_over_ranks", meta_gather_over_ranks);
+  library.impl("sharded_defect", meta_sharded_defect);
+  library.impl("sharded_orthonormalize_", meta_sharded_orthonormalize);
 }
 
 #if TORCH_VERSION_MAJOR < 2
@@ -182,7 +207,8 @@ TORCH_LIBRARY_IMPL(stiefel, AutogradMeta, library) {
   for (const auto* name :
        {"cayley_sgd_", "cayley_adam_", "cayley_muon_", "polar_direction", "retraction_sgd_", "defect",
         "orthonormalize_", "project_tangent", "cayley_retraction", "haar_", "identity_", "hadamard_",
-        "block_rotation_", "parametrized_start"}) {
+        "block_rotation_", "parametrized_start", "sum_over_ranks_", "gather_over_ranks", "sharded_defect",
+        "sharded_orthonormalize_"}) {
     library.impl(name, torch::CppFunction::makeFallthrough());
   }
 }
