@@ -7,6 +7,7 @@
 #include "exit_correction.h"
 #include "generator_norm.h"
 #include "gram_root.h"
+#include "visible_drift.h"
 
 // The step of the coefficient form. X is n×p with p < n; E, S, T, Ω, R, F and C are p×p.
 
@@ -128,7 +129,7 @@ bool PolishedStep::wants_second_look(const at::Tensor& t) {
 void PolishedStep::move(const at::Tensor& t, const at::Tensor& second) {
   const auto now = second.defined() ? look_again(second, e_, t)
                                     : Tangent{unit_ ? unit_->in_units(skew(s_)) : skew(s_), t, {}};
-  const auto omega2 = at::bmm(now.omega, now.omega);
+  const auto omega2 = commuting_product(now.omega, now.omega);
   const auto r = now.t + omega2;
 
   std::optional<PolarDirection> direction;
@@ -170,7 +171,8 @@ void PolishedStep::move(const at::Tensor& t, const at::Tensor& second) {
 
 void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptions& options,
                     const PolarOptions* polar) {
-  PolishedStep step(batch, batch.e.defined() ? batch.e : drift(batch.source()), step_size, options, polar);
+  PolishedStep step(batch, batch.e.defined() ? batch.e : visible_drift(batch.source()), step_size, options,
+                    polar);
   step.project(overlap(step.x(), batch.m));
   if (polar != nullptr) step.take_unit(entry_norm(batch.m));
   const auto t = gram(step.m());

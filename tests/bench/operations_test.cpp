@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <stiefel/stiefel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -101,6 +102,23 @@ TEST(Formula, OfTheStepWithoutCorrectionsIsTheLesserOfTwo) {
     const double thin = value_of("14np² + 26p³", 32, static_cast<double>(n));
     EXPECT_DOUBLE_EQ(counted, std::min(dense, thin)) << n;
   }
+}
+
+/// The operations of one step of Cayley SGD on a weight that is off the manifold by a factor.
+double operations_at(double factor) {
+  const int64_t p = 160, n = 1440;
+  auto weight = at::empty({p, n});
+  init::haar_(weight).mul_(factor);
+  CayleySGD optimizer({weight}, CayleySGDOptions(1e-3).orthonormalize_on_start(false));
+  weight.mutable_grad() = at::randn({p, n}) / 100;
+  return bench::count_operations([&] { optimizer.step(); }).nominal;
+}
+
+TEST(LargeMatrices, HaveTheirDriftMeasuredWhereALookFindsAny) {
+  const double p = 160, n = 1440, product = 2 * p * p * n;
+  const double look = 2 * 2 * 4 * p * n;
+  EXPECT_NEAR(operations_at(1), 5 * product + look + 6 * p * p * p, 1e-3 * product);
+  EXPECT_GE(operations_at(1.00001), 6 * product + look);
 }
 
 }  // namespace operations_test

@@ -94,6 +94,34 @@ TEST(Drift, RandomWalksStayOrthonormal) {
   }
 }
 
+// Of large matrices E is measured only where a look finds it: at 4u√p, the look itself being off by 3.
+TEST(Drift, LargeMatricesStayWithinAFewRoundoffs) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kComplexFloat}) {
+    auto weight = haar({160, 800}, type);
+    stiefel::CayleySGD optimizer({weight}, sgd(rate_for(0.4, weight, 0.9)));
+    run(optimizer, weight, random_gradient, 200);
+    const auto exact = weight.detach().to(type == at::kComplexFloat ? at::kComplexDouble : at::kDouble);
+    const double roundoff = type == at::kDouble ? 0x1p-53 : 0x1p-24;
+    EXPECT_LT(defect_of(exact), 8 * roundoff * std::sqrt(160.0)) << type;
+  }
+}
+
+TEST(Drift, OfOneDirectionOfALargeMatrixIsFound) {
+  // Of rank one and two, which hide best from a look in four directions.
+  const auto weight = haar({160, 800}, at::kFloat);
+  const auto direction = at::randn({160, 1}) / std::sqrt(160.0);
+  const auto stretched = weight + at::mm(direction, at::mm(direction.t(), weight)) * 1e-3;
+  auto leaning = weight.clone();
+  leaning[3].add_(weight[100], 1e-3);
+  for (const auto& start : {stretched, leaning}) {
+    auto x = start.clone();
+    ASSERT_GT(defect_of(x), 1e-3);
+    auto options = sgd(1e-3);
+    stiefel::CayleySGD optimizer({x}, options.orthonormalize_on_start(false));
+    EXPECT_LT(run(optimizer, x, random_gradient, 2, 1, 2), promise(x) / 10);
+  }
+}
+
 TEST(Drift, RandomWalksOfCayleyAdamStayOrthonormal) {
   for (const auto& walk : {Walk{{16, 40}, at::kFloat, 20000}, {{16, 16}, at::kComplexFloat, 5000}}) {
     auto weight = haar(walk.shape, walk.type);
