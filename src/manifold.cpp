@@ -15,12 +15,15 @@ at::ScalarType wide(const at::Tensor& t) { return t.is_complex() ? at::kComplexD
 
 /// UVᴴ of a p×n matrix x = UΣVᴴ, p ≤ n: a QR decomposition brings the SVD down to p×p.
 at::Tensor polar_factor(const at::Tensor& x, double roundoff) {
+  // Asked before LAPACK sees it, which fails with a message of its own.
+  TORCH_CHECK(
+      at::isfinite(x).all().item<bool>(), "stiefel: a matrix of shape ", x.sizes().slice(1),
+      " holds values that are not finite, so it cannot be made orthonormal; initialise it, for example "
+      "with stiefel::init::haar_");
   const auto [q, r] = at::linalg_qr(x.mH());  // xᴴ = QR, x = RᴴQᴴ
   const auto [u, sigma, vh] = at::linalg_svd(r.mH(), false);
   const auto smallest = sigma.amin().item<double>();
   const auto largest = sigma.amax().item<double>();
-  TORCH_CHECK(std::isfinite(largest), "stiefel: a matrix of shape ", x.sizes().slice(1),
-              " holds values that are not finite, so it cannot be made orthonormal");
   TORCH_CHECK(
       smallest > largest * roundoff * static_cast<double>(x.size(2)), "stiefel: a matrix of shape ",
       x.sizes().slice(1), " is rank-deficient (singular values from ", largest, " down to ", smallest,

@@ -3,6 +3,10 @@
 #include <stiefel/testing.h>
 #include <torch/torch.h>
 
+#include <limits>
+
+#include "tests/support.h"
+
 // Reading weights as matrices, measuring and repairing them, the initialisers and the retraction helpers.
 
 namespace manifold_test {
@@ -110,6 +114,26 @@ TEST(Orthonormalize, RefusesWhatHasNoNearestPoint) {
   auto holes = torch::randn({3, 5});
   holes[0][0] = NAN;
   EXPECT_THROW(stiefel::orthonormalize_(holes), c10::Error);
+}
+
+TEST(Orthonormalize, NamesValuesThatAreNotFinite) {
+  for (const double value :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    for (const bool everywhere : {true, false}) {
+      auto weight = torch::randn({3, 4}, at::kDouble);
+      (everywhere ? weight : weight[1][2]).fill_(value);
+      const auto before = weight.clone();
+      const auto message = support::error_of([&] { stiefel::orthonormalize_(weight); });
+      EXPECT_NE(message.find("a matrix of shape [3, 4] holds values that are not finite"), std::string::npos)
+          << message;
+      EXPECT_TRUE(torch::equal(weight.nan_to_num(), before.nan_to_num()));
+      const auto parameter = weight.clone().requires_grad_();
+      EXPECT_NE(support::error_of([&] {
+                  stiefel::CayleySGD({parameter}, stiefel::CayleySGDOptions(0.1));
+                }).find("not finite"),
+                std::string::npos);
+    }
+  }
 }
 
 TEST(Tangent, ProjectionIsTangentIdempotentAndOrthogonal) {
