@@ -1,5 +1,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <stiefel/device_kernels.h>
+#include <torch/cuda.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,7 +14,8 @@
 namespace stiefel::app {
 
 void add_info(CLI::App& app) {
-  auto* command = app.add_subcommand("info", "versions, devices, BLAS, threads and how they wait");
+  auto* command = app.add_subcommand(
+      "info", "versions, devices, what takes mixed steps, BLAS, threads and how they wait");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "as one JSON object, for other programs");
   command->callback([json] {
@@ -20,6 +23,7 @@ void add_info(CLI::App& app) {
     nlohmann::ordered_json facts = {{"commit", record::commit()}};
     facts.update(record::version_facts());
     facts.update(record::hardware_facts());
+    facts["mixed_steps"] = kernels_on(torch::cuda::is_available() ? at::kCUDA : at::kCPU).reason;
     facts["threads"] = at::get_num_threads();
     facts["waiting"] = bench::wait_policy();
     if (*json) {

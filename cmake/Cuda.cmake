@@ -35,13 +35,13 @@ if(STIEFEL_CUDA AND (TARGET torch_cuda OR STIEFEL_CUDA_COMPILE_CHECK))
 endif()
 message(STATUS "CUDA kernels: ${STIEFEL_HAS_NVCC}; LibTorch with CUDA: ${STIEFEL_HAS_CUDA}")
 
-# A library of plain CUDA sources, without a header of LibTorch's. HOPPER: of sources that use what only those cards have;
-# the glue checks that the card is one before it launches their kernels.
+# A library of plain CUDA sources, without a header of LibTorch's. ARCHITECTURES: of sources that use what only some cards
+# have; the glue checks that the card is one of them before it launches their kernels.
 function(stiefel_cuda_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 library "HOPPER" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "ARCHITECTURES" "")
   set(architectures ${STIEFEL_CUDA_ARCHITECTURES})
-  if(library_HOPPER)
-    set(architectures 90a)
+  if(library_ARCHITECTURES)
+    set(architectures ${library_ARCHITECTURES})
   endif()
   add_library(${name} STATIC ${library_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES "${architectures}")

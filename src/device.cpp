@@ -1,8 +1,17 @@
 #include "device.h"
 
+#include <stiefel/device_kernels.h>
+
 // For a LibTorch without CUDA.
 
-namespace stiefel::detail {
+namespace stiefel {
+
+DeviceKernels kernels_on(const c10::Device& device) {
+  return {"none", device.is_cuda() ? "LibTorch's operators: this library was built without CUDA kernels"
+                                   : "LibTorch's operators: the kernels are for GPUs"};
+}
+
+namespace detail {
 
 bool is_capturing(const c10::Device&) { return false; }
 
@@ -11,4 +20,6 @@ bool step_by_kernels(const StepMatrices&, const StepCounters&, const at::Tensor&
   return false;
 }
 
-}  // namespace stiefel::detail
+}  // namespace detail
+
+}  // namespace stiefel

@@ -39,15 +39,28 @@ std::string to_string(NetworkPrecision precision) {
 }
 
 NetworkPrecision choose_precision(const Config& config, const c10::Device& device) {
+  return choose_precision(config, device, kernels_on(device));
+}
+
+NetworkPrecision choose_precision(const Config& config, const c10::Device& device,
+                                  const DeviceKernels& kernels) {
   const auto& name = config.precision;
   if (!device.is_cuda() && (name == "tf32" || name == "bf16")) {
     throw std::invalid_argument(fmt::format(
         "--precision is {}, which only a GPU has, but the device is the CPU; use fp32 or auto", name));
   }
+  const bool is_old = kernels.major > 0 && kernels.major < 8;  // 0: not known
+  if (is_old && (name == "tf32" || name == "bf16")) {
+    throw std::invalid_argument(
+        fmt::format("--precision is {}, which cards have from compute capability 8.0 (Ampere) on, and this "
+                    "one has {}.{}; use "
+                    "fp32 or auto",
+                    name, kernels.major, kernels.minor));
+  }
   if (name == "bf16") return NetworkPrecision::kBf16;
   if (name == "tf32") return NetworkPrecision::kTf32;
   // A state that passes through hundreds of products shows what TF32 rounds off.
-  const bool rounds = name == "auto" && device.is_cuda() && !is_sequence_task(config.task);
+  const bool rounds = name == "auto" && device.is_cuda() && !is_old && !is_sequence_task(config.task);
   return rounds ? NetworkPrecision::kTf32 : NetworkPrecision::kFp32;
 }
 

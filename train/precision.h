@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <stiefel/device_kernels.h>
 
 #include <string>
 
@@ -18,9 +19,13 @@ enum class NetworkPrecision {
 
 std::string to_string(NetworkPrecision precision);
 
-/// What `--precision` means on a device; auto: TF32 for images on a GPU, float32 otherwise. Throws
-/// std::invalid_argument where the device has none.
+/// What `--precision` means on a device; auto: TF32 for images on a GPU that has it, float32 otherwise.
+/// Throws std::invalid_argument where the device has none.
 NetworkPrecision choose_precision(const Config& config, const c10::Device& device);
+
+/// The same for a device of which `kernels` tells the compute capability.
+NetworkPrecision choose_precision(const Config& config, const c10::Device& device,
+                                  const DeviceKernels& kernels);
 
 /// While it lives, convolutions on a GPU run in the precision (and products in TF32 where `products` says
 /// so). For the forward and the backward pass; an optimiser's step and what measures orthonormality must not

@@ -28,7 +28,8 @@ enum class Norm {
   kSpectral,   ///< an estimate of ‖W‖₂ by power iteration with a margin of 10 %
 };
 
-/// The arithmetic of a step on float32 matrices on a GPU. Elsewhere, and for other types and other forms of
+/// The arithmetic of a step on float32 matrices on a GPU for which there are kernels (kernels_on() of
+/// device_kernels.h says which). Elsewhere, and for other types and other forms of
 /// the step (closed-form, not polished, another norm than Frobenius, s other than 2; Cayley Muon with an
 /// exact root, Nesterov's momentum or more than two rounds), every step is full.
 enum class Precision {

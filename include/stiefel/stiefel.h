@@ -3,6 +3,7 @@
 /// Everything a user needs: optimisers on the Stiefel manifold and what goes with them.
 #include <stiefel/cayley.h>
 #include <stiefel/cayley_muon.h>
+#include <stiefel/device_kernels.h>
 #include <stiefel/init.h>
 #include <stiefel/manifold.h>
 #include <stiefel/nn/decorrelated_batch_norm.h>

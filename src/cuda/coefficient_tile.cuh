@@ -1,15 +1,11 @@
 #pragma once
 
 #include "mixed_context.cuh"
-#ifdef __CUDACC__
 #include "tensor_tile.cuh"
-#else  // a test runs the kernels on the CPU (tests/kernels/cuda_on_cpu)
-#include <tensor_tile_on_cpu.h>
-#endif
 
 /// Products of p×p matrices of halves: a small tile by one block, a thread's pairs of it, and how they are
 /// read from and written to the matrices of a Layout.
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 using CoefficientTile = TensorTile<kSmallSide, kSmallSide, 1, 1, Second::kTransposed, 3>;
 using Pairs = float2[CoefficientTile::kPairs];
@@ -90,8 +86,7 @@ __device__ inline void multiply(CoefficientTile& tile, const Context& c, const L
 /// Turns a thread's pairs of a tile into its pairs of the tile's mirror image.
 __device__ inline void mirror(Pairs& pairs, const CoefficientTile& tile) {
   constexpr int kLd = kSmallSide + 1;
-  static_assert(kSmallSide * kLd * sizeof(float) <=
-                    CoefficientTile::kSharedBytes - 1024 - CoefficientTile::kBarrierBytes,
+  static_assert(kSmallSide * kLd * sizeof(float) <= CoefficientTile::kMemoryBytes,
                 "it fits where the operands were");
   float* staged = reinterpret_cast<float*>(tile.memory());
   __syncthreads();
@@ -119,4 +114,4 @@ __device__ inline void write_both(Pairs& pairs, const CoefficientTile& tile, __h
   write(pairs, tile, to, l, mirror(where), scale);
 }
 
-}  // namespace stiefel::cuda
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

@@ -5,7 +5,7 @@
 // of μ, so θ = τμ takes τ's place. For Cayley Muon (kPolar) Ω, R and T are those of its direction, which need
 // no unit, and F and C are not yet what is applied (polar_direction.cu).
 
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 namespace {
 
@@ -204,4 +204,4 @@ void finish_coefficients(const Context& c, DeviceList<TileIndex> pairs, bool pol
 
 #endif
 
-}  // namespace stiefel::cuda
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

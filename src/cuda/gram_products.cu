@@ -6,7 +6,7 @@
 // tile's inner dimension may be cut in parts; the kernels that read the sums add them up (gather in
 // pair_tiles.cuh).
 
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 namespace {
 
@@ -16,17 +16,17 @@ __global__ void __launch_bounds__(GramTile::kThreadsWithProducer, 1)
     gram_products(Context c, const Product* products) {
   const Product product = products[blockIdx.x];
   const Layout& l = c.layouts[product.matrix];
+  const auto rows = [&](int t) {
+    return GramTile::Rows{c.piece(l, product.parts[t].a), product.parts[t].row * (kTileSide / kBlockSide)};
+  };
+  const GramTile::Job job{{rows(0), rows(1)},
+                          c.piece(l, product.b),
+                          product.column * (kTileSide / kBlockSide),
+                          product.from,
+                          product.to};
   GramTile tile;
   if (GramTile::is_producer()) {
-    if (threadIdx.x % 32 != 0) return;
-    const auto rows = [&](int t) {
-      return GramTile::Rows{c.piece(l, product.parts[t].a), product.parts[t].row * (kTileSide / kBlockSide)};
-    };
-    tile.produce({{rows(0), rows(1)},
-                  c.piece(l, product.b),
-                  product.column * (kTileSide / kBlockSide),
-                  product.from,
-                  product.to});
+    if (threadIdx.x % 32 == 0) tile.produce(job);
     return;
   }
   const Product::Part part = product.parts[GramTile::team_row()];
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(GramTile::kThreadsWithProducer, 1)
   const int rounds = product.to - product.from;
   tile.clear();
   for (int run = 0; run < product.runs; ++run) {
-    tile.consume(rounds * (run + 1) / product.runs - rounds * run / product.runs);
+    tile.consume(job, rounds * (run + 1) / product.runs - rounds * run / product.runs);
     if (part.own_runs == 1 && run + 1 < product.runs) continue;
     if (part.slab >= 0) {  // not kNoSlab
       tile.for_each_pair([&](int, int row, int column, float first, float second) {
@@ -48,6 +48,8 @@ __global__ void __launch_bounds__(GramTile::kThreadsWithProducer, 1)
 
 }  // namespace
 
+#ifdef __CUDACC__  // elsewhere a test runs the kernels themselves (tests/kernels/cuda_on_cpu)
+
 cudaError_t allow_gram_products() { return allow_shared(GramTile::kSharedBytes, gram_products); }
 
 void multiply_pieces(const Context& c, DeviceList<Product> products, cudaStream_t stream) {
@@ -55,4 +57,6 @@ void multiply_pieces(const Context& c, DeviceList<Product> products, cudaStream_
       c, products.entries);
 }
 
-}  // namespace stiefel::cuda
+#endif
+
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

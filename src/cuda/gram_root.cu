@@ -10,7 +10,7 @@
 // computed. K is held as if ‖T‖ were 1; `root_scale` = ‖T‖^(−½) comes to it where it is used. A is bounded by
 // 4: a round's largest singular values are below 2.
 
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 namespace {
 
@@ -171,4 +171,4 @@ void find_gram_root(const Context& c, DeviceList<TileIndex> pairs, const Recipe&
 
 #endif
 
-}  // namespace stiefel::cuda
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

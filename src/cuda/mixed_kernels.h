@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "generation.h"
 #include "mixed_step.h"
 
 /// The launches of a mixed step on its matrices, in the order in which they run (multiply_pieces twice, and
@@ -9,6 +10,8 @@
 namespace stiefel::cuda {
 
 struct Context;
+
+namespace STIEFEL_KERNELS {
 
 /// A list in device memory, one entry per block.
 template <class Entry>
@@ -53,5 +56,7 @@ cudaError_t allow_shared(int bytes, Kernels*... kernels) {
   }
   return cudaSuccess;
 }
+
+}  // namespace STIEFEL_KERNELS
 
 }  // namespace stiefel::cuda

@@ -33,7 +33,7 @@
 // (gram_root.cu; five for two rounds), then Ω_D, R_D and T_D in two (polar_direction.cu), of which 8 and 9
 // make F and C, and two more that make them coefficients of x and M₁, so that 10 is x ← x + F H₁ + C M₁.
 
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 namespace {
 
@@ -111,4 +111,4 @@ cudaError_t mixed_step(const MixedPlan& plan, const Matrix* matrices, const Reci
   return cudaGetLastError();
 }
 
-}  // namespace stiefel::cuda
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

@@ -56,7 +56,15 @@ static_assert(is_plain<Recipe, 144>, "a parameter of kernels");
 /// One step. `matrices` is host memory, one per shape of the plan. `table` is the plan's on the device,
 /// `workspace` device memory of plan.workspace_bytes(); both are 256-byte aligned, and the workspace holds
 /// nothing from one step to the next. Nothing waits for the device, and the launches can be captured.
-cudaError_t mixed_step(const MixedPlan& plan, const Matrix* matrices, const Recipe& recipe, const void* table,
-                       void* workspace, cudaStream_t stream);
+using MixedStep = cudaError_t(const MixedPlan& plan, const Matrix* matrices, const Recipe& recipe,
+                              const void* table, void* workspace, cudaStream_t stream);
+
+/// For Hopper alone, and for every card since Ampere (generation.h).
+namespace hopper {
+MixedStep mixed_step;
+}
+namespace ampere {
+MixedStep mixed_step;
+}
 
 }  // namespace stiefel::cuda

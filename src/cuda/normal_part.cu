@@ -3,7 +3,7 @@
 
 // E = x xᵀ − I and Σ = ½(S + Sᵀ), S = x Mᵀ; the scale of M₁, and whether M is finite.
 
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 namespace {
 
@@ -81,4 +81,4 @@ void find_normal_part(const Context& c, DeviceList<TileIndex> pairs, cudaStream_
 
 #endif
 
-}  // namespace stiefel::cuda
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

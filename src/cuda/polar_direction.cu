@@ -13,7 +13,7 @@
 //
 // leaves x + Fx + (CK)M₁ with the overlap I + (F − CΩ_D) that the coefficients were made for.
 
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 namespace {
 
@@ -140,4 +140,4 @@ void apply_polar_direction(const Context& c, DeviceList<TileIndex> squares, cuda
 
 #endif
 
-}  // namespace stiefel::cuda
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

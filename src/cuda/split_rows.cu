@@ -3,7 +3,7 @@
 
 // M ← decay·M + gain·G, not yet written, and the pieces H₁, H₂ and M₁ of a row, with its sums of squares.
 
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 namespace {
 
@@ -108,4 +108,4 @@ void split_rows(const Context& c, DeviceList<RowIndex> rows, const Recipe& recip
 
 #endif
 
-}  // namespace stiefel::cuda
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

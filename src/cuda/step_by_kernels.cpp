@@ -1,5 +1,7 @@
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <stiefel/device_kernels.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +9,7 @@
 #include <memory>
 
 #include "device.h"
+#include "kernel_choice.h"
 #include "minimax_quintics.h"
 #include "mixed_step.h"
 #include "plan_cache.h"
@@ -23,19 +26,32 @@ using cuda::Recipe;
 using cuda::Shape;
 using detail::StepMatrices;
 
-/// Whether there are kernels for this form of the step and this processor.
-bool have_kernels_for(at::TensorList points, const CayleyOptions& options, const MuonTerms* muon) {
+cuda::KernelChoice choice_on(const c10::Device& device) {
+  const auto* card = at::cuda::getDeviceProperties(device.index());
+  return cuda::choose_kernels(card->major, card->minor, cuda::wanted_kernels());
+}
+
+/// The kernels for this form of the step and this card; null where there are none.
+cuda::MixedStep* kernels_for(at::TensorList points, const CayleyOptions& options, const MuonTerms* muon) {
   if (muon != nullptr &&
       (muon->nesterov || muon->polar.exact_root || muon->polar.rounds > cuda::kMostRounds)) {
-    return false;
+    return nullptr;
   }
   if (options.precision != Precision::kMixed || options.exact || !options.polish || options.iterations != 2 ||
       options.norm != Norm::kFrobenius || points.empty()) {
-    return false;
+    return nullptr;
   }
   const auto device = points[0].device();
-  return device.is_cuda() && points[0].scalar_type() == at::kFloat &&
-         at::cuda::getDeviceProperties(device.index())->major == 9;
+  if (!device.is_cuda() || points[0].scalar_type() != at::kFloat) return nullptr;
+  switch (choice_on(device).kernels) {
+    case cuda::MixedKernels::kHopper:
+      return cuda::hopper::mixed_step;
+    case cuda::MixedKernels::kAmpere:
+      return cuda::ampere::mixed_step;
+    case cuda::MixedKernels::kNone:
+      break;
+  }
+  return nullptr;
 }
 
 /// A plan and its table on a device.
@@ -132,7 +148,8 @@ cuda::PolarRecipe polar_recipe(const MuonTerms& terms) {
   return recipe;
 }
 
-void run(const KernelMatrices& all, const Recipe& recipe, const c10::Device& device) {
+void run(cuda::MixedStep& mixed_step, const KernelMatrices& all, const Recipe& recipe,
+         const c10::Device& device) {
   const c10::cuda::CUDAGuard guard(device);
   const auto stream = at::cuda::getCurrentCUDAStream(device.index());
   const bool captured = detail::is_capturing(device);
@@ -141,19 +158,32 @@ void run(const KernelMatrices& all, const Recipe& recipe, const c10::Device& dev
   if (!captured) planned->table.record_stream(stream.unwrap());
   const auto workspace = at::empty({static_cast<int64_t>(planned->plan.workspace_bytes())},
                                    at::TensorOptions(at::kByte).device(device));
-  const auto error = cuda::mixed_step(planned->plan, all.matrices.data(), recipe, planned->table.data_ptr(),
-                                      workspace.data_ptr(), stream);
+  const auto error = mixed_step(planned->plan, all.matrices.data(), recipe, planned->table.data_ptr(),
+                                workspace.data_ptr(), stream);
   TORCH_CHECK(error == cudaSuccess,
               "stiefel: a CUDA kernel could not be started: ", cudaGetErrorString(error));
 }
 
 }  // namespace
 
+DeviceKernels kernels_on(const c10::Device& device) {
+  if (!device.is_cuda()) return {"none", "LibTorch's operators: the kernels are for GPUs"};
+  if (c10::cuda::device_count() == 0) return {"none", "LibTorch's operators: there is no GPU"};
+  const auto index = device.has_index() ? device.index() : c10::cuda::current_device();
+  const auto* card = at::cuda::getDeviceProperties(index);
+  const auto choice = cuda::choose_kernels(card->major, card->minor, cuda::wanted_kernels());
+  const auto* name = choice.kernels == cuda::MixedKernels::kHopper   ? "hopper"
+                     : choice.kernels == cuda::MixedKernels::kAmpere ? "ampere"
+                                                                     : "none";
+  return {name, choice.reason, card->major, card->minor};
+}
+
 namespace detail {
 
 bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
                      const UpdateRule& rule, const CayleyOptions& options) {
-  if (!have_kernels_for(matrices.points, options, rule.muon)) return false;
+  auto* const mixed_step = kernels_for(matrices.points, options, rule.muon);
+  if (mixed_step == nullptr) return false;
   KernelMatrices all(matrices);
   const auto wide_rate = rate.to(at::kDouble);
   Recipe recipe{};
@@ -172,7 +202,7 @@ bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters,
     recipe.beta2 = rule.adam->beta2;
   }
   if (rule.muon) recipe.polar = polar_recipe(*rule.muon);
-  run(all, recipe, matrices.points[0].device());
+  run(*mixed_step, all, recipe, matrices.points[0].device());
   return true;
 }
 

@@ -4,7 +4,7 @@
 // Ω = ½(S − Sᵀ) and Z = ½(S + Sᵀ) of M₁, which is what is really applied, and T, all in units of μ. For
 // Cayley Muon S itself, in two pieces, in place of Z. And whether the matrix moves at all.
 
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 namespace {
 
@@ -105,4 +105,4 @@ void find_tangent_part(const Context& c, DeviceList<TileIndex> pairs, const Reci
 
 #endif
 
-}  // namespace stiefel::cuda
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

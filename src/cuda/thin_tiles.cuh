@@ -4,15 +4,16 @@
 #include "tensor_tile.cuh"
 
 /// Tiles of p×n matrices: coefficients times pieces, and what is done with the sums entry by entry.
-namespace stiefel::cuda {
+namespace stiefel::cuda::STIEFEL_KERNELS {
 
 // Two neighboring tiles that share the rows of the coefficients.
 using ThinTile = TensorTile<kTileSide, kTileSide, 1, 2, Second::kPlain, 4>;
 
+// The sums of so many rows of a tile at a time fit where their operands were.
 constexpr int kStagedLd = kTileSide + 4;
-constexpr int kStagedFloats = kTileSide * kStagedLd;
-static_assert(ThinTile::kTeams * kStagedFloats * 4 <= ThinTile::kSharedBytes - 1024 - ThinTile::kBarrierBytes,
-              "the sums fit where their operands were");
+constexpr int staged_bytes(int rows) { return ThinTile::kTeams * rows * kStagedLd * 4; }
+constexpr int kStagedRows = staged_bytes(kTileSide) <= ThinTile::kMemoryBytes ? kTileSide : kTileSide / 2;
+static_assert(staged_bytes(kStagedRows) <= ThinTile::kMemoryBytes && kStagedRows % 64 == 0);
 
 /// What a thread block of a kernel over thin tiles works on, and where the team of this thread begins.
 struct ThinWork {
@@ -54,12 +55,12 @@ struct ThinWork {
   static constexpr int kBlocksPerTile = kTileSide / kBlockSide;
 };
 
-/// Puts the team's sums into shared memory, where whole rows can be read.
-__device__ inline float* stage(const ThinTile& tile) {
-  float* staged = reinterpret_cast<float*>(tile.memory()) + ThinTile::team() * kStagedFloats;
+/// Puts the team's sums of kStagedRows rows from `top` on into shared memory, where whole rows can be read.
+__device__ inline float* stage(const ThinTile& tile, int top) {
+  float* staged = reinterpret_cast<float*>(tile.memory()) + ThinTile::team() * kStagedRows * kStagedLd;
   ThinTile::sync();
-  tile.for_each_pair([&](int, int row, int column, float first, float second) {
-    *reinterpret_cast<float2*>(staged + row * kStagedLd + column) = make_float2(first, second);
+  tile.for_each_pair(top, top + kStagedRows, [&](int, int row, int column, float first, float second) {
+    *reinterpret_cast<float2*>(staged + (row - top) * kStagedLd + column) = make_float2(first, second);
   });
   ThinTile::sync();
   return staged;
@@ -74,12 +75,13 @@ __device__ inline float4 quad(const __half* at) {
   return make_float4(first.x, first.y, second.x, second.y);
 }
 
-/// The part of a float matrix that a tile covers. Where its rows can be read four entries at a time they are;
-/// else it is walked one entry at a time, lanes side by side along the memory.
+/// The part of a float matrix that the staged rows of a tile cover. Where its rows can be read four entries
+/// at a time they are; else it is walked one entry at a time, lanes side by side along the memory.
 struct Window {
   float* data;
   int64_t row, column;
-  int rows, columns;  // that exist, at most kTileSide
+  int rows, columns;  // that exist, at most kStagedRows and kTileSide; none where 0 or less
+  bool by_quads;      // alike in all tiles of a matrix, since all threads of a block meet on the way
 
   __device__ Window(float* matrix, int row_step, int column_step, int first_row, int first_column,
                     const Layout& l)
@@ -87,13 +89,11 @@ struct Window {
              static_cast<int64_t>(first_column) * column_step),
         row(row_step),
         column(column_step),
-        rows(min(l.p - first_row, kTileSide)),
-        columns(min(l.n - first_column, kTileSide)) {}
+        rows(min(l.p - first_row, kStagedRows)),
+        columns(min(l.n - first_column, kTileSide)),
+        by_quads(column == 1 && (row | l.n) % 4 == 0 && (reinterpret_cast<uintptr_t>(matrix) & 15) == 0) {}
 
   __device__ float* at(int i, int j) const { return data + i * row + j * column; }
-  __device__ bool by_quads() const {
-    return column == 1 && (row | columns) % 4 == 0 && (reinterpret_cast<uintptr_t>(data) & 15) == 0;
-  }
 
   /// Brings it into the second-level cache.
   __device__ void prefetch() const {
@@ -136,4 +136,4 @@ __device__ inline int singles_of(const Window& window) {
   return kTileSide * max(0, window.column == 1 ? window.rows : window.columns);
 }
 
-}  // namespace stiefel::cuda
+}  // namespace stiefel::cuda::STIEFEL_KERNELS

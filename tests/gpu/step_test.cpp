@@ -1,5 +1,7 @@
 #include "step_support.h"
 
+#include <thread>
+
 #if STIEFEL_HAS_CUDA
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -270,6 +272,34 @@ TEST_F(CudaStep, ReadsAConvolutionsWeightAsOneMatrix) {
 }
 
 #if STIEFEL_HAS_CUDA
+TEST_F(CudaStep, TakesSeveralThreadsAndStreamsAtOnce) {
+  // The plan of these shapes is made by whoever comes first; workspaces are each stream's own.
+  constexpr size_t kThreads = 4;
+  std::vector<Tensor> starts;
+  for (const auto& shape : {std::vector<int64_t>{1, 70, 1400}, {3, 64, 576}, {1, 128, 128}}) {
+    starts.push_back(support::point(shape, at::kFloat, true).detach());
+  }
+  std::vector<Tensor> gradients;
+  for (const auto& start : starts) gradients.push_back(torch::randn_like(start));
+  std::vector<Side> sides;
+  for (size_t i = 0; i <= kThreads; ++i) sides.emplace_back(starts, torch::kCUDA, at::kFloat, 0.01);
+  const auto run = [&](Side& side) {
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+    for (int step = 0; step < 50; ++step) side.sgd(gradients, mixed());
+    c10::cuda::getCurrentCUDAStream().synchronize();
+  };
+  torch::cuda::synchronize();
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) threads.emplace_back([&, i] { run(sides[i]); });
+  for (auto& thread : threads) thread.join();
+  run(sides[kThreads]);
+  for (size_t i = 0; i < kThreads; ++i) {
+    for (size_t x = 0; x < starts.size(); ++x) {
+      EXPECT_TRUE(torch::equal(sides[i].x[x], sides[kThreads].x[x])) << "thread " << i << ", weight " << x;
+    }
+  }
+}
+
 TEST_F(CudaStep, LivesInACudaGraph) {
   for (const auto precision : {Precision::kMixed, Precision::kFull}) {
     SCOPED_TRACE(to_string(precision));

@@ -16,7 +16,7 @@
 #include <vector>
 
 // The plan of a mixed step against what the kernels take for granted: every tile is computed once, no two
-// buffers overlap, and all lie inside the workspace. The kernels themselves run in cuda_step_test, on a GPU.
+// buffers overlap, and all lie inside the workspace. The kernels themselves run in gpu_test, on a GPU.
 
 namespace {
 

@@ -137,11 +137,14 @@ TEST_P(Coefficients, MoveTheMatrixAsTheStepInDoubleDoes) {
   std::vector<Rows> roots;
   for (size_t s = 0; rounds > 0 && s < stages.count(); ++s) roots.push_back(stages.root(s));
   stages.find_coefficients();
+  std::vector<Rows> points;
+  for (size_t s = 0; s < stages.count(); ++s) points.push_back(stages.x(s));
+  stages.move();
   for (size_t s = 0; s < stages.count(); ++s) {
     const auto& l = stages.layout(s);
     SCOPED_TRACE(named({l.p, l.n}));
     if (l.n == 1) continue;  // there is nowhere to go
-    const Rows before = orthonormal(stages.x(s));
+    const Rows before = orthonormal(points[s]);
     Rows m = stages.piece(s, kM1);
     m.resize(static_cast<size_t>(l.p));
     for (auto& row : m) {
@@ -162,7 +165,7 @@ TEST_P(Coefficients, MoveTheMatrixAsTheStepInDoubleDoes) {
       EXPECT_FLOAT_EQ(stages.state(s).size.tau, static_cast<float>(-rate));
     }
     const double tau = static_cast<double>(stages.state(s).size.tau);
-    const Rows expected = cayley(before, direction, tau), after = stages.moved(s);
+    const Rows expected = cayley(before, direction, tau), after = stages.x(s);
     const double step = norm(sum(1, expected, -1, before));
     EXPECT_LT(norm(sum(1, after, -1, expected)), 4e-3 * step + 2e-6) << "of " << step;
     const Rows gram = product(after, after);

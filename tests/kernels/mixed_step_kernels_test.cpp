@@ -7,13 +7,14 @@
 #include <vector>
 
 // The kernels between the first products of a mixed step and its projection, their own code run on the CPU
-// thread by thread: E and Σ against the formulas in double, and which matrices may move. cuda_step_test has
+// thread by thread: E and Σ against the formulas in double, and which matrices may move. gpu_test has
 // the whole step on a GPU.
 #include "src/cuda/normal_part.cu"
 
 namespace mixed_step_kernels_test {
 
 using namespace stiefel::cuda;
+using namespace stiefel::cuda::ampere;
 
 TEST(Half, IsTheNearestOfElevenBits) {
   EXPECT_EQ(__float2half_rn(1.0f).bits, 0x3c00);

@@ -8,22 +8,31 @@
 #include <string>
 #include <vector>
 
-// The kernels of a mixed step, their own code run on the CPU thread by thread in a workspace as MixedPlan
-// lays it out. The products over the long dimension follow the plan's lists, block by block, and leave
-// undefined what the tensor cores leave undefined.
+// The kernels of a mixed step for every card since Ampere, their own code run on the CPU thread by thread in
+// a workspace as MixedPlan lays it out. Shared memory begins as NaN, so that a block that does not exist, or
+// that a kernel does not wait for, shows.
 #include "src/cuda/coefficients.cu"
+#include "src/cuda/gram_products.cu"
 #include "src/cuda/gram_root.cu"
+#include "src/cuda/move.cu"
 #include "src/cuda/normal_part.cu"
 #include "src/cuda/polar_direction.cu"
+#include "src/cuda/projection.cu"
 #include "src/cuda/split_rows.cu"
 #include "src/cuda/tangent_part.cu"
 
 namespace {
 
 using namespace stiefel::cuda;
+using namespace stiefel::cuda::ampere;
 
 /// How a caller's matrix lies in memory.
-enum class Storage { kRows, kColumns, kUnaligned };
+enum class Storage {
+  kRows,
+  kColumns,
+  kUnaligned,
+  kPadded,  ///< rows four by four, whatever n is
+};
 
 struct StageCase {
   Shape shape;
@@ -58,10 +67,12 @@ class CallersMatrix {
  public:
   CallersMatrix(const Shape& shape, Storage storage)
       : shape_(shape),
-        row(storage == Storage::kColumns ? 1 : shape.n),
+        row(storage == Storage::kColumns  ? 1
+            : storage == Storage::kPadded ? (shape.n + 3) / 4 * 4
+                                          : shape.n),
         column(storage == Storage::kColumns ? shape.p : 1),
         offset_(storage == Storage::kUnaligned ? 1 : 0),
-        data_(static_cast<size_t>(shape.p) * static_cast<size_t>(shape.n) + 1) {}
+        data_(static_cast<size_t>(shape.p) * static_cast<size_t>(shape.n + 3) + 1) {}
 
  private:
   Shape shape_;
@@ -175,36 +186,7 @@ class Stages {
     const auto* pairs = entries(plan_.lists().pairs);
     run_blocks(plan_.lists().pairs.count, kPairThreads, [&, pairs] { normal_part(context_, pairs); });
   }
-  /// What the projection leaves: M₁ = m_scale·(decay·M + gain·G − Σ x) in halves, and ‖M₁‖² of each thin
-  /// tile.
-  void project() {
-    for (size_t i = 0; i < count(); ++i) {
-      const auto& l = layout(i);
-      const double scale = static_cast<double>(state(i).decision.m_scale);
-      const Rows sigma = halves(i, &Layout::sigma), h1 = piece(i, kH1), m = next_m(i);
-      __half* m1 = context_.halves(l.pieces[kM1]);
-      for (int r = 0; r < l.p; ++r) {
-        for (int c = 0; c < l.n; ++c) {
-          double normal = 0;
-          for (size_t k = 0; k < sigma.size(); ++k) normal += sigma[size_t(r)][k] * h1[k][size_t(c)];
-          const double value = m[size_t(r)][size_t(c)] * scale - normal / kXScale;
-          m1[swizzled_index(r, c, l.ld / kBlockSide)] = __float2half_rn(static_cast<float>(value));
-        }
-      }
-      const Rows stored = piece(i, kM1);
-      const auto* tiles = entries(plan_.lists().thin);
-      for (int t = l.first_thin; t < l.first_thin + l.thin_count; ++t) {
-        double sum = 0;
-        const int top = tiles[t].row * kTileSide, left = tiles[t].column * kTileSide;
-        for (int r = top; r < std::min(top + kTileSide, l.p); ++r) {
-          for (int c = left; c < std::min(left + 2 * kTileSide, l.n); ++c) {
-            sum += stored[size_t(r)][size_t(c)] * stored[size_t(r)][size_t(c)];
-          }
-        }
-        context_.thin[t] = static_cast<float>(sum);
-      }
-    }
-  }
+  void project() { on_thin_tiles(remove_normal_part, recipe_); }
   void find_tangent() {
     multiply(plan_.lists().second_products);
     const auto* pairs = entries(plan_.lists().pairs);
@@ -248,25 +230,7 @@ class Stages {
       on_squares(balance);
     }
   }
-  /// x + apart·M₁ + F H₁ + C M₁, of the matrices as they are stored.
-  Rows moved(size_t i) {
-    const auto& l = layout(i);
-    const StepSize& size = state(i).size;
-    const Rows f = halves(i, &Layout::f), c = halves(i, &Layout::c), h1 = piece(i, kH1), m1 = piece(i, kM1);
-    const double back = 1 / (static_cast<double>(size.f_scale) * kXScale),
-                 apart = static_cast<double>(size.apart) / static_cast<double>(state(i).decision.m_scale);
-    Rows result = x(i);
-    for (size_t r = 0; r < result.size(); ++r) {
-      for (size_t column = 0; column < result[r].size(); ++column) {
-        double sum = 0;
-        for (size_t k = 0; k < static_cast<size_t>(l.side); ++k) {
-          sum += f[r][k] * h1[k][column] + c[r][k] * m1[k][column];
-        }
-        result[r][column] += sum * back + apart * m1[r][column];
-      }
-    }
-    return result;
-  }
+  void move() { on_thin_tiles(move_points); }
   Recipe& recipe() { return recipe_; }
   /// The caller's gradient of a matrix.
   CallersMatrix& gradient(size_t i) { return g_[i]; }
@@ -317,8 +281,16 @@ class Stages {
     on_tiles(plan_.lists().squares, kernel, arguments...);
   }
 
+  template <class Kernel, class... Arguments>
+  void on_thin_tiles(const Kernel& kernel, const Arguments&... arguments) {
+    const auto* tiles = entries(plan_.lists().thin);
+    run_blocks(plan_.lists().thin.count, ThinTile::kThreads,
+               [&, tiles] { kernel(context_, tiles, arguments...); });
+  }
+
   template <class Kernel>
   static void run_blocks(int blocks, int threads, const Kernel& kernel) {
+    std::memset(cuda_on_cpu::dynamic_memory(), 0xff, size_t{96} << 10);
     cuda_on_cpu::run(dim3(static_cast<unsigned>(blocks)), threads, kernel);
   }
 
@@ -333,43 +305,9 @@ class Stages {
     return result;
   }
 
-  /// The products of a list as gram_products.cu makes them: a slab per run, NaN where a block does not exist.
   void multiply(const MixedPlan::List<Product>& list) {
-    std::vector<std::vector<Rows>> pieces(count());
-    for (size_t i = 0; i < count(); ++i) {
-      for (const auto which : {kH1, kH2, kM1}) pieces[i].push_back(piece(i, which));
-    }
-    for (int index = 0; index < list.count; ++index) {
-      const Product& one = entries(list)[index];
-      const auto& of = pieces[static_cast<size_t>(one.matrix)];
-      for (const auto& part : one.parts) {
-        if (part.slab == Product::kNoSlab) continue;
-        const int rounds = one.to - one.from;
-        for (int run = 0; run < part.own_runs; ++run) {
-          const int from = (one.from + rounds * run / part.own_runs) * kBlockSide,
-                    to = (one.from + rounds * (run + 1) / part.own_runs) * kBlockSide;
-          float* slab = context_.slabs + (part.slab + run) * kTileSide * kTileSide;
-          fill_slab(slab, of[static_cast<size_t>(part.a)], part.row, of[static_cast<size_t>(one.b)],
-                    one.column, from, to);
-        }
-      }
-    }
-  }
-
-  static void fill_slab(float* slab, const Rows& a, int row, const Rows& b, int column, int from, int to) {
-    for (int i = 0; i < kTileSide; ++i) {
-      for (int j = 0; j < kTileSide; ++j) {
-        const auto r = static_cast<size_t>(row * kTileSide + i),
-                   c = static_cast<size_t>(column * kTileSide + j);
-        double sum = 0;
-        if (r < a.size() && c < b.size()) {
-          for (auto k = static_cast<size_t>(from); k < static_cast<size_t>(to); ++k) sum += a[r][k] * b[c][k];
-        } else {
-          sum = NAN;
-        }
-        slab[i * kTileSide + j] = static_cast<float>(sum);
-      }
-    }
+    const auto* products = entries(list);
+    run_blocks(list.count, GramTile::kThreads, [&, products] { gram_products(context_, products); });
   }
 
   MixedPlan plan_;
@@ -380,10 +318,10 @@ class Stages {
 };
 
 inline const std::vector<StageCase>& stage_cases() {
-  static const std::vector<StageCase> cases{{{40, 90}, Storage::kRows},      {{64, 64}, Storage::kRows},
-                                            {{70, 1400}, Storage::kRows},    {{130, 200}, Storage::kColumns},
-                                            {{1, 9}, Storage::kRows},        {{1, 1}, Storage::kRows},
-                                            {{65, 132}, Storage::kUnaligned}};
+  static const std::vector<StageCase> cases{{{40, 90}, Storage::kRows},       {{64, 64}, Storage::kRows},
+                                            {{70, 1400}, Storage::kRows},     {{130, 200}, Storage::kColumns},
+                                            {{1, 9}, Storage::kRows},         {{1, 1}, Storage::kRows},
+                                            {{65, 132}, Storage::kUnaligned}, {{33, 130}, Storage::kPadded}};
   return cases;
 }
 

@@ -128,6 +128,15 @@ TEST(Config, ResolvesAlikeOnEveryMachine) {
   config.precision = "bf16";
   EXPECT_EQ(choose_precision(config, at::kCUDA), NetworkPrecision::kBf16);
   EXPECT_NE(error_of([&] { choose_precision(config, at::kCPU); }).find("only a GPU has"), std::string::npos);
+
+  const stiefel::DeviceKernels ampere{"ampere", "", 8, 6}, turing{"none", "", 7, 5};
+  EXPECT_EQ(choose_precision(config, at::kCUDA, ampere), NetworkPrecision::kBf16);
+  const auto refusal = error_of([&] { choose_precision(config, at::kCUDA, turing); });
+  EXPECT_NE(refusal.find("bf16"), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("7.5; use fp32 or auto"), std::string::npos) << refusal;
+  config.precision = "auto";
+  EXPECT_EQ(choose_precision(config, at::kCUDA, ampere), NetworkPrecision::kTf32);
+  EXPECT_EQ(choose_precision(config, at::kCUDA, turing), NetworkPrecision::kFp32);
 }
 
 TEST(Clip, ScalesAsTorchDoes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,9 @@ namespace cuda_on_cpu {
 extern int processors;
 
 void run(dim3 grid, int threads, const std::function<void()>& kernel);
+/// A barrier of the block, and one of the threads of a warp, all of which call the same function.
 void wait_for_block();
+void wait_for_warp();
 
 /// A block's dynamic shared memory, 96 KB.
 float* dynamic_memory();
@@ -86,19 +89,21 @@ inline unsigned long long atomicAdd(unsigned long long* counter, unsigned long l
   return before;
 }
 
-/// The value of the thread whose lane differs in the bits of `mask`. All threads of a block must call it
+/// The value of the thread whose lane differs in the bits of `mask`. All threads of a warp must call it
 /// together.
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
   static T values[1024];
   values[threadIdx.x] = value;
-  cuda_on_cpu::wait_for_block();
+  cuda_on_cpu::wait_for_warp();
   const T other = values[threadIdx.x ^ static_cast<unsigned>(mask)];
-  cuda_on_cpu::wait_for_block();
+  cuda_on_cpu::wait_for_warp();
   return other;
 }
 
 using std::isfinite;
+using std::max;
+using std::min;
 
 inline float __uint_as_float(unsigned bits) {
   float value;
