@@ -19,8 +19,9 @@ namespace stiefel::app {
 
 int run(int argc, char** argv) {
   base::open_missing_streams();
-  CLI::App app("Training with orthonormal weights: Cayley SGD and Cayley ADAM on the Stiefel manifold.",
-               "stiefel");
+  CLI::App app(
+      "Training with orthonormal weights: Cayley SGD, Cayley ADAM and Cayley Muon on the Stiefel manifold.",
+      "stiefel");
   app.set_version_flag("--version", std::string("stiefel ") +
                                         record::version_facts()["stiefel"].get<std::string>() + " (" +
                                         record::commit() + ")");

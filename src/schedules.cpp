@@ -59,7 +59,7 @@ Schedule::Schedule(const torch::optim::Optimizer& optimizer, schedules::Factor f
 void Schedule::apply(torch::optim::Optimizer& optimizer, double time) const {
   auto& groups = optimizer.param_groups();
   TORCH_CHECK(groups.size() == base_rates_.size(), "stiefel: the schedule has ", base_rates_.size(),
-              " base rates, the optimiser ", groups.size(), " parameter groups");
+              " base rates, the optimizer ", groups.size(), " parameter groups");
   const double factor = factor_(time);
   for (size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(base_rates_[i] * factor);
 }

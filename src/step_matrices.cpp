@@ -247,14 +247,14 @@ void fail_off_manifold(int64_t matrices, const at::Tensor& weight, bool batched)
   TORCH_CHECK(false, "stiefel: ", matrices, were, " left in place: a weight of shape ", weight.sizes(),
               " is off the manifold by ‖XᴴX − I‖ = ", off, ", too far for a step to draw it in (",
               kFarthestStart,
-              "). Was it loaded or scaled after the optimiser was made? Call stiefel::orthonormalize_ on it");
+              "). Was it loaded or scaled after the optimizer was made? Call stiefel::orthonormalize_ on it");
 }
 
 void fail_sharded_off_manifold(int64_t matrices) {
   TORCH_CHECK(
       false, "stiefel: ", matrices, matrices == 1 ? " sharded matrix was" : " sharded matrices were",
       " left in place, being off the manifold by more than ", kFarthestStart,
-      ", too far for a step to draw in. Was a weight loaded or scaled after the optimiser was made? Call "
+      ", too far for a step to draw in. Was a weight loaded or scaled after the optimizer was made? Call "
       "stiefel::sharded_orthonormalize_ on it, on every rank");
 }
 

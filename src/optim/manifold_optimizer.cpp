@@ -26,7 +26,7 @@ using torch::optim::OptimizerParamGroup;
 void check_options(const OptimizerParamGroup& group, const torch::optim::OptimizerOptions& expected) {
   const auto& options = group.options();
   TORCH_CHECK(typeid(options) == typeid(expected), "stiefel: a parameter group has options of the type ",
-              c10::demangle(typeid(options).name()), ", but all groups of this optimiser take ",
+              c10::demangle(typeid(options).name()), ", but all groups of this optimizer take ",
               c10::demangle(typeid(expected).name()),
               "; a Euclidean group is one with .manifold(stiefel::Manifold::kEuclidean)");
 }
@@ -413,7 +413,7 @@ void ManifoldOptimizer::step_euclidean_group(OptimizerParamGroup& group, detail:
   for (auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "stiefel: a gradient of shape ", parameter.sizes(),
-                " is sparse, which this optimiser does not support; make it dense");
+                " is sparse, which this optimizer does not support; make it dense");
     batch.points.push_back(parameter.detach());
     batch.gradients.push_back(parameter.grad());
     batch.states.push_back(&state_of(parameter));
@@ -604,7 +604,7 @@ void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
   TORCH_CHECK(format == 1, "stiefel: the archive has format ", format, "; this version reads format 1");
   const auto groups = static_cast<size_t>(read_value(archive, "groups").toInt());
   TORCH_CHECK(groups == param_groups_.size(), "stiefel: the archive has ", groups,
-              " parameter groups, this optimiser ", param_groups_.size());
+              " parameter groups, this optimizer ", param_groups_.size());
 
   // Everything is read and checked first, so that a bad archive changes nothing.
   std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
@@ -623,7 +623,7 @@ void ManifoldOptimizer::load(torch::serialize::InputArchive& archive) {
     const auto& parameters = param_groups_[i].params();
     const auto count = static_cast<size_t>(read_value(group_archive, "parameters").toInt());
     TORCH_CHECK(count == parameters.size(), "stiefel: group ", i, " of the archive has ", count,
-                " parameters, this optimiser's ", parameters.size());
+                " parameters, this optimizer's ", parameters.size());
     for (size_t j = 0; j < count; ++j) {
       torch::serialize::InputArchive state_archive;
       group_archive.read(index_key("state", j), state_archive);

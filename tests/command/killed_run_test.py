@@ -1,6 +1,6 @@
 """Kills a run at every one of its file operations, and goes on with what is left.
 
-    python3 killed_run_command_test.py PATH/TO/stiefel
+    python3 killed_run_test.py PATH/TO/stiefel
 """
 import hashlib
 import json

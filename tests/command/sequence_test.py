@@ -1,6 +1,6 @@
 """Sequence tasks through the stiefel command: long memory, pixels one at a time, early stopping, resuming.
 
-    python3 sequence_command_test.py PATH/TO/stiefel
+    python3 sequence_test.py PATH/TO/stiefel
 """
 import json
 import math

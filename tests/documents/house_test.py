@@ -138,6 +138,16 @@ def missing_names(source, documents):
                     yield f"{document} names {function}, which is not in {', '.join(named)}"
 
 
+def missing_tests(source, documents):
+    """Tests that documents name and ctest does not have."""
+    with open(f"{source}/tests/CMakeLists.txt", encoding="utf-8") as file:
+        known = set(re.findall(r"\b\w+_test\b", file.read()))
+    known |= {f"command_{name[:-3]}" for name in os.listdir(f"{source}/tests/command") if name.endswith("_test.py")}
+    for document, text in documents.items():
+        for name in sorted(set(re.findall(r"`(\w+_test)`", text)) - known):
+            yield f"{document} names the test {name}, which ctest does not have"
+
+
 def read_documents(source):
     names = [name for name in ("README.md", *(f"docs/{name}" for name in os.listdir(source + "/docs"))) if name.endswith(".md")]
     return {name: open(f"{source}/{name}", encoding="utf-8").read() for name in names}
@@ -159,7 +169,8 @@ def main():
     includes, foreign = read_includes(sys.argv[1])
     if "--draw" in sys.argv:
         draw(includes)
-    found = [*complaints(includes, foreign), *missing_names(sys.argv[1], read_documents(sys.argv[1]))]
+    documents = read_documents(sys.argv[1])
+    found = [*complaints(includes, foreign), *missing_names(sys.argv[1], documents), *missing_tests(sys.argv[1], documents)]
     # The check itself is checked: an arrow against the picture, LibTorch where there is none, a circle.
     planted = dict(includes, **{"base/planted.h": {"train/trainer.h"}, "train/trainer.h": {"base/planted.h"}})
     planted_foreign = dict(foreign, **{"base/planted.h": ["<torch/torch.h>"]})
@@ -168,6 +179,8 @@ def main():
         assert part in planted_found, f"a planted breach is not found: {part}"
     named = list(missing_names(sys.argv[1], {"a": "see `src/no_such.cpp`\n| x | `src/step.cpp` | `no_such` |\n"}))
     assert len(named) == 2, f"a planted name is not found: {named}"
+    named = list(missing_tests(sys.argv[1], {"a": "`house_test` and `no_such_test`"}))
+    assert len(named) == 1, f"a planted test is not found: {named}"
     for line in found:
         print(line)
     sys.exit(1 if found else 0)
