@@ -31,17 +31,17 @@ __device__ __forceinline__ Floats<kCount> read(const float* from) {
   }
 }
 
-/// The same past the first-level cache, which the matrix would only sweep.
+/// The same of memory that the kernel only reads. A small matrix stays in the first-level cache.
 template <int kCount>
 __device__ __forceinline__ Floats<kCount> stream(const float* from) {
   if constexpr (kCount == 4) {
-    const float4 all = __ldcg(reinterpret_cast<const float4*>(from));
+    const float4 all = __ldg(reinterpret_cast<const float4*>(from));
     return {{all.x, all.y, all.z, all.w}};
   } else if constexpr (kCount == 2) {
-    const float2 all = __ldcg(reinterpret_cast<const float2*>(from));
+    const float2 all = __ldg(reinterpret_cast<const float2*>(from));
     return {{all.x, all.y}};
   } else {
-    return {{__ldcg(from)}};
+    return {{__ldg(from)}};
   }
 }
 

@@ -94,6 +94,10 @@ template <class T>
 T __ldcg(const T* from) {
   return *from;
 }
+template <class T>
+T __ldg(const T* from) {
+  return *from;
+}
 
 inline unsigned atomicInc(unsigned* counter, unsigned last) {
   const unsigned before = *counter;
