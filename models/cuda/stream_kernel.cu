@@ -50,7 +50,7 @@ struct Ends {
       : own(threadIdx.x / kStride),
         row(static_cast<int>(blockIdx.x) * kRows + own),
         first_unit(threadIdx.x % kStride),
-        end_unit(row < shape.batch ? shape.n : 0) {}
+        end_unit(own < kRows && row < shape.batch ? shape.n : 0) {}
 };
 
 template <int P, bool kTanh, int kRows, int kWidth>
@@ -189,7 +189,7 @@ using Constant = std::integral_constant<int, kValue>;
 
 /// The pass with the kernel for the shape, the card and the place of K in memory.
 template <class Pass>
-cudaError_t run(const RecurrenceShape& shape, const Pass& pass, cudaStream_t stream) {
+cudaError_t run(Direction direction, const RecurrenceShape& shape, const Pass& pass, cudaStream_t stream) {
   Card card{};
   const cudaError_t status = read_card(card);
   if (status != cudaSuccess) return status;
@@ -203,11 +203,13 @@ cudaError_t run(const RecurrenceShape& shape, const Pass& pass, cudaStream_t str
                 : to.template with<kParts, kTanh, kRows, 1>(pass);
   };
   const auto with_unit = [&](auto P, auto tanh) {
-    switch (rows_for(shape.n, parts, shape.batch, card)) {
+    switch (rows_for(direction, shape.n, parts, shape.batch, card)) {
       case 2:
         return with_rows(P, tanh, Constant<2>{});
       case 4:
         return with_rows(P, tanh, Constant<4>{});
+      case 6:
+        return with_rows(P, tanh, Constant<6>{});
       case 8:
         return with_rows(P, tanh, Constant<8>{});
       default:
@@ -226,17 +228,17 @@ bool fits(int n, bool complex) {
   cudaFuncAttributes attributes;  // none where the kernels were compiled for other devices
   if (cudaFuncGetAttributes(&attributes, forward_kernel<2, false, 4, 2>) == cudaSuccess &&
       read_card(card) == cudaSuccess)
-    return rows_for(n, complex ? 2 : 1, 1, card) > 0;
+    return rows_for(Direction::kBackward, n, complex ? 2 : 1, 1, card) > 0;
   cudaGetLastError();  // the answer is no; nothing has failed
   return false;
 }
 
 cudaError_t forward(const RecurrenceShape& shape, const ForwardPass& pass, cudaStream_t stream) {
-  return run(shape, pass, stream);
+  return run(Direction::kForward, shape, pass, stream);
 }
 
 cudaError_t backward(const RecurrenceShape& shape, const BackwardPass& pass, cudaStream_t stream) {
-  return run(shape, pass, stream);
+  return run(Direction::kBackward, shape, pass, stream);
 }
 
 }  // namespace stiefel::models::cuda::stream

@@ -5,10 +5,10 @@ namespace stiefel::models::cuda::stream {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
-constexpr int kLeastUnits = 64;           // below, a warp of the way back could be left without work
-constexpr int kMostUnits = 1024;          // K has 8 MB then; LibTorch's products are as fast
-constexpr int kMostMemory = 99 * 1024;    // bytes of a block's shared memory, on all cards alike
-constexpr int kSharedRows[] = {2, 4, 8};  // rows of the batch that a block can take
+constexpr int kLeastUnits = 64;          // below, a warp of the way back could be left without work
+constexpr int kMostUnits = 1024;         // K has 8 MB then; by estimate LibTorch's products are as fast
+constexpr int kMostMemory = 99 * 1024;   // bytes of a block's shared memory, on all cards alike
+constexpr int kRowsOf[] = {2, 4, 6, 8};  // the batch that a block can take
 
 constexpr int divide_up(int a, int b) { return (a + b - 1) / b; }
 
@@ -42,10 +42,12 @@ constexpr int backward_floats(int n, int parts, int rows, int width) {
   return rows * parts * (divide_up(n, kDeep) * kDeep + Shares(n, width).slots() * strip_columns(width));
 }
 
-/// Bytes that both passes need at most, whatever the width of the loads.
-constexpr int memory_bytes(int n, int parts, int rows) {
-  const int forward = forward_floats(n, parts, rows), backward = backward_floats(n, parts, rows, 4 / parts);
-  return 4 * (forward > backward ? forward : backward);
+enum class Direction { kForward, kBackward };
+
+/// Bytes that a pass needs at most, whatever the width of the loads.
+constexpr int memory_bytes(Direction direction, int n, int parts, int rows) {
+  return 4 * (direction == Direction::kForward ? forward_floats(n, parts, rows)
+                                               : backward_floats(n, parts, rows, 4 / parts));
 }
 
 /// What a card has.
@@ -58,12 +60,12 @@ struct Card {
 /// Rows of the batch per block, so that a step over the whole batch takes the fewest clocks; 0 where no block
 /// fits. A block reads K once per step, however many rows it takes: 64 bytes per clock from the second-level
 /// cache, or its share of some 24 per multiprocessor of the card.
-inline int rows_for(int n, int parts, int batch, const Card& card) {
+inline int rows_for(Direction direction, int n, int parts, int batch, const Card& card) {
   const double entries = static_cast<double>(n) * n;
   int best = 0;
   double fewest = 0;
-  for (const int rows : kSharedRows) {
-    if (memory_bytes(n, parts, rows) > card.memory) continue;
+  for (const int rows : kRowsOf) {
+    if (memory_bytes(direction, n, parts, rows) > card.memory) continue;
     const int blocks = divide_up(batch, rows), turns = divide_up(blocks, card.processors);
     const int together = blocks < card.processors ? blocks : card.processors;
     const double share = 24.0 * card.processors / together, rate = share < 64 ? share : 64;

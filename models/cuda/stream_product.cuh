@@ -174,7 +174,7 @@ class ColumnProduct {
       const float* x = vectors + piece * (kDeep * kRows * P);
 #pragma unroll
       for (int d = 0; d < kDeep; ++d) {
-        constexpr int kRead = kRows * P < 4 ? kRows * P : 4;  // floats
+        constexpr int kRead = kRows * P % 4 == 0 ? 4 : 2;  // floats
 #pragma unroll
         for (int r = 0; r < kRows; r += kRead / P) {
           const auto delta = read<kRead>(x + (d * kRows + r) * P);

@@ -1,20 +1,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <ostream>
 #include <random>
 #include <set>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "models/cuda/recurrence_paths.h"
 #include "models/cuda/stream_plan.h"
 
 // The stream kernel of the recurrence, its own code run on the CPU thread by thread, against the recurrence
-// in double and against finite differences. cuda_recurrence_test has it on a GPU, within LibTorch.
+// in double and against finite differences. gpu_test has it on a GPU, within LibTorch.
 
 namespace stream_kernel_test {
 
@@ -301,27 +303,36 @@ class StreamKernel : public ::testing::Test {
     cuda_on_cpu::processors = processors;
     cuda_on_cpu::shared_bytes = kilobytes << 10;
   }
-  static int rows(const Case& c) {
-    return stream::rows_for(c.n, c.parts(), c.batch,
+  static int rows(stream::Direction direction, const Case& c) {
+    return stream::rows_for(direction, c.n, c.parts(), c.batch,
                             {cuda_on_cpu::processors, 128, cuda_on_cpu::shared_bytes});
   }
 };
 
-/// Every kernel: two, four and eight rows per block, wide and narrow loads, and blocks that are not full.
+/// Every kernel: two to eight rows per block, wide and narrow loads, and blocks that are not full.
 TEST_F(StreamKernel, IsTheRecurrence) {
-  std::set<int> taken;
-  for (const auto& [processors, batch] : {std::pair{82, 3}, {1, 3}, {1, 7}}) {
+  std::set<int> forward, backward;
+  for (const auto& [processors, batch, n] : {std::tuple{82, 3, 129},
+                                             {1, 3, 129},
+                                             {1, 5, 129},
+                                             {1, 7, 129},
+                                             {82, 3, 160},
+                                             {1, 3, 160},
+                                             {1, 5, 160},
+                                             {1, 7, 160},
+                                             {82, 1, 64},
+                                             {1, 5, 257}}) {
     set_card(processors);
-    for (const int n : {64, 129, 160, 257}) {
-      for (const auto& c :
-           {Case{n, batch, 4}, Case{n, batch, 3, true, false, false, true}, Case{n, batch, 3, false},
-            Case{n, batch, 3, false, false, false, true}, Case{n, batch, 4, false, true, true, true}}) {
-        taken.insert(rows(c));
-        expect_the_recurrence(c);
-      }
+    for (const auto& c :
+         {Case{n, batch, 3}, Case{n, batch, 3, true, false, false, true}, Case{n, batch, 3, false},
+          Case{n, batch, 3, false, false, false, true}, Case{n, batch, 3, false, true, true, true}}) {
+      forward.insert(rows(stream::Direction::kForward, c));
+      backward.insert(rows(stream::Direction::kBackward, c));
+      expect_the_recurrence(c);
     }
   }
-  EXPECT_EQ(taken, (std::set<int>{2, 4, 8}));
+  EXPECT_EQ(forward, (std::set<int>{2, 4, 6, 8}));
+  EXPECT_EQ(backward, (std::set<int>{2, 4, 6, 8}));
 }
 
 TEST_F(StreamKernel, TakesLargeMatrices) {
@@ -407,6 +418,30 @@ TEST_F(StreamKernel, DependsOnNoOrderOfThreads) {
   }
 }
 
+/// The first rows of a batch do not depend on how many there are, nor on how many a block takes.
+TEST_F(StreamKernel, GivesARowTheSameBitsInAnyBlock) {
+  for (const bool complex : {true, false}) {
+    const Case seven{132, 7, 1, complex}, two{132, 2, 1, complex};  // of one step the first rows come first
+    auto layer = draw(seven);
+    auto gradient = draw_gradient(seven);
+    Device all(seven, layer, gradient);
+    set_card(1);
+    ASSERT_EQ(rows(stream::Direction::kBackward, seven), 8);
+    all.run();
+    layer.x.resize(2);
+    gradient.resize(2 * 132);
+    Device first(two, layer, gradient);
+    set_card(82);
+    ASSERT_EQ(rows(stream::Direction::kBackward, two), 2);
+    first.run();
+    for (const auto array :
+         {&Device::z, &Device::states, &Device::delta, &Device::b_rows, &Device::h0_rows, &Device::v_rows}) {
+      EXPECT_EQ(
+          std::memcmp((all.*array).data(), (first.*array).data(), (first.*array).size() * sizeof(float)), 0);
+    }
+  }
+}
+
 TEST_F(StreamKernel, KeepsABadRowToItself) {
   const Case c{129, 6, 3};
   auto layer = draw(c);
@@ -466,22 +501,30 @@ TEST(StreamPlan, FitsTheSharedMemoryOfEveryCard) {
     for (int n = stream::kLeastUnits; n <= stream::kMostUnits; ++n) {
       for (const int kilobytes : {64, 99}) {
         const stream::Card card{46, 64, kilobytes << 10};
-        const int rows = stream::rows_for(n, parts, 128, card);
+        const int rows = stream::rows_for(stream::Direction::kBackward, n, parts, 128, card);
         ASSERT_GT(rows, 0) << n;
         for (const int width : {1, 4 / parts})
           ASSERT_LE(4 * stream::backward_floats(n, parts, rows, width), card.memory) << n;
-        ASSERT_LE(4 * stream::forward_floats(n, parts, rows), card.memory) << n;
+        const int forward_rows = stream::rows_for(stream::Direction::kForward, n, parts, 128, card);
+        ASSERT_GT(forward_rows, 0) << n;
+        ASSERT_LE(4 * stream::forward_floats(n, parts, forward_rows), card.memory) << n;
       }
     }
   }
 }
 
-/// 128 rows of 512 complex units, on cards of the sizes of an A100, an RTX 4090 and an RTX 3060.
+/// 512 complex units on cards of the sizes of an A100, an RTX 4090 and an RTX 3060.
 TEST(StreamPlan, TakesMoreRowsWhereMultiprocessorsAreFewOrWide) {
-  EXPECT_EQ(stream::rows_for(512, 2, 128, {108, 64, 99 << 10}), 2);
-  EXPECT_EQ(stream::rows_for(512, 2, 128, {128, 128, 99 << 10}), 4);
-  EXPECT_EQ(stream::rows_for(512, 2, 128, {28, 128, 99 << 10}), 4);
-  EXPECT_EQ(stream::rows_for(512, 2, 1, {128, 128, 99 << 10}), 2);
+  const auto rows = [](stream::Direction direction, int batch, int processors, int lanes) {
+    return stream::rows_for(direction, 512, 2, batch, {processors, lanes, 99 << 10});
+  };
+  for (const auto direction : {stream::Direction::kForward, stream::Direction::kBackward}) {
+    EXPECT_EQ(rows(direction, 128, 108, 64), 2);
+    EXPECT_EQ(rows(direction, 128, 128, 128), 4);
+    EXPECT_EQ(rows(direction, 1, 128, 128), 2);
+  }
+  EXPECT_EQ(rows(stream::Direction::kForward, 128, 28, 128), 8);
+  EXPECT_EQ(rows(stream::Direction::kBackward, 128, 28, 128), 6) << "eight need too much memory";
 }
 
 }  // namespace stream_kernel_test
