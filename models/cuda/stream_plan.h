@@ -5,10 +5,10 @@ namespace stiefel::models::cuda::stream {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
-constexpr int kLeastUnits = 64;          // below, a warp of the way back could be left without work
-constexpr int kMostUnits = 1024;         // K has 8 MB then; by estimate LibTorch's products are as fast
-constexpr int kMostMemory = 99 * 1024;   // bytes of a block's shared memory, on all cards alike
-constexpr int kRowsOf[] = {2, 4, 6, 8};  // the batch that a block can take
+constexpr int kLeastUnits = 64;              // below, a warp of the way back could be left without work
+constexpr int kMostUnits = 1024;             // K has 8 MB then; by estimate LibTorch's products are as fast
+constexpr int kMostMemory = 99 * 1024;       // bytes of a block's shared memory, on all cards alike
+constexpr int kRowChoices[] = {2, 4, 6, 8};  // rows of the batch that a block can take
 
 constexpr int divide_up(int a, int b) { return (a + b - 1) / b; }
 
@@ -64,7 +64,7 @@ inline int rows_for(Direction direction, int n, int parts, int batch, const Card
   const double entries = static_cast<double>(n) * n;
   int best = 0;
   double fewest = 0;
-  for (const int rows : kRowsOf) {
+  for (const int rows : kRowChoices) {
     if (memory_bytes(direction, n, parts, rows) > card.memory) continue;
     const int blocks = divide_up(batch, rows), turns = divide_up(blocks, card.processors);
     const int together = blocks < card.processors ? blocks : card.processors;
