@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <stdexcept>
 
 #include "base/progress_line.h"
 #include "bench/recurrence.h"
@@ -21,6 +23,7 @@ void add_bench_recurrence(CLI::App& group) {
     std::vector<int64_t> sizes{116, 512};
     bench::RecurrencePlan plan;
     std::string device = "cpu";
+    std::string kernel = "auto";
     int64_t threads = 0;
   };
   const auto options = std::make_shared<Options>();
@@ -39,11 +42,23 @@ void add_bench_recurrence(CLI::App& group) {
   command->add_option("--device", options->device, "auto, cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  command
+      ->add_option(
+          "--kernel", options->kernel,
+          "on a GPU: auto, or the kernel for every size: row, cluster, stream, or operators, LibTorch's")
+      ->capture_default_str()
+      ->check(CLI::IsMember(models::recurrence_kernel_names()));
   command->add_option("--threads", options->threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)")
       ->transform(whole_number());
   command->callback([options] {
     bench::set_threads(options->threads);
     const auto device = train::choose_device(options->device);
+    if (options->kernel != "auto" && device.is_cpu()) {
+      throw std::invalid_argument("--kernel " + options->kernel + " is for a GPU: add --device cuda");
+    }
+    const auto& names = models::recurrence_kernel_names();
+    options->plan.kernel = static_cast<models::RecurrenceKernel>(
+        std::find(names.begin(), names.end(), options->kernel) - names.begin());
     for (size_t i = 0; i < options->sizes.size(); ++i) {
       auto plan = options->plan;
       plan.hidden = options->sizes[i];

@@ -55,6 +55,7 @@ RecurrenceTimes time_recurrence(const RecurrencePlan& plan, const at::Device& de
                                 const std::function<void(const std::string&)>& progress) {
   const auto name = fmt::format("urnn-{}", plan.hidden);
   progress(name + ": starting");
+  const models::RecurrenceKernelGuard guard(plan.kernel);
   auto steppers = unitary_steppers(plan.hidden, device);
   models::RecurrentNet net(models::RecurrentNet::Kind::kUnitary, plan.hidden, {1, 10, false});
   net.to(device);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/recurrence_choice.h"
 #include "row.h"
 
 namespace stiefel::bench {
@@ -16,6 +17,7 @@ struct RecurrencePlan {
   int64_t length = 784;  ///< time steps of a sequence: the pixels of an MNIST image
   int64_t batch = 128;
   int64_t rounds = 7;
+  models::RecurrenceKernel kernel = models::RecurrenceKernel::kAuto;  ///< on a GPU
 };
 
 /// Times of the parts of an iteration, taken in turns.

@@ -26,9 +26,9 @@ Forward forward_cpu(const at::Tensor& inputs, const Recurrence& layer, bool all_
 Backward backward_cpu(const at::Tensor& inputs, const Recurrence& layer, const at::Tensor& z,
                       const at::Tensor& gradient, bool all_states, bool with_inputs);
 
-/// On a CUDA device, in builds that have one: a kernel a pass, for float32 and the sizes that it holds on
-/// chip (models/cuda). The gradients of K and V are products over all times and rows, under LibTorch's TF32
-/// switch.
+/// On a CUDA device, in builds that have one: a kernel per pass, for float32 and the sizes that
+/// recurrence_choice.h names (models/cuda). The gradients of K and V are products over all times and rows,
+/// under LibTorch's TF32 switch.
 bool cuda_takes(const Recurrence& layer);
 Forward forward_cuda(const at::Tensor& inputs, const Recurrence& layer, bool all_states);
 Backward backward_cuda(const at::Tensor& inputs, const Recurrence& layer, const at::Tensor& z,

@@ -2,9 +2,11 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <stiefel/device_kernels.h>
 
 #include <limits>
 
+#include "models/recurrence_choice.h"
 #include "models/recurrence_steps.h"
 #include "recurrence_kernels.h"
 
@@ -35,6 +37,28 @@ kernels::RecurrenceShape shape_of(const at::Tensor& inputs, const Recurrence& la
           static_cast<int>(layer.k.size(0)), layer.k.is_complex(), layer.activation == Activation::kTanh};
 }
 
+/// The kernel for a layer on the current device; kNone where LibTorch's operators take it.
+kernels::RecurrencePath path_of(const Recurrence& layer) {
+  using Path = kernels::RecurrencePath;
+  constexpr Path paths[] = {Path::kAny, Path::kRow, Path::kCluster, Path::kStream, Path::kNone};
+  const auto choice = static_cast<size_t>(recurrence_kernel());
+  const auto wanted = paths[choice];
+  const int64_t n = layer.k.size(0);
+  const bool one_of_ours = wanted != Path::kNone &&
+                           c10::toRealValueType(layer.k.scalar_type()) == at::kFloat &&
+                           n <= std::numeric_limits<int>::max();
+  auto path =
+      one_of_ours ? kernels::recurrence_path(static_cast<int>(n), layer.k.is_complex(), wanted) : Path::kNone;
+  // The stream kernel has passed its tests on a CPU and has not run on a card yet.
+  if (wanted == Path::kAny && path == Path::kStream && kernels_on(layer.k.device()).mixed_step != "ampere") {
+    path = Path::kNone;
+  }
+  TORCH_CHECK(path != Path::kNone || wanted == Path::kAny || wanted == Path::kNone,
+              "stiefel: this GPU has no ", recurrence_kernel_names()[choice], " kernel for a recurrence of ",
+              n, " units in ", layer.k.scalar_type(), "; choose auto");
+  return path;
+}
+
 /// ∂K = Σ δᵀh̄ over the rows of δ and h.
 at::Tensor outer_sum(const at::Tensor& delta, const at::Tensor& before) {
   const auto all = at::mm(rows_of(delta).t(), rows_of(before));
@@ -56,10 +80,9 @@ at::Tensor input_sum(const at::Tensor& delta, const at::Tensor& inputs) {
 }  // namespace
 
 bool cuda_takes(const Recurrence& layer) {
-  if (!layer.k.is_cuda() || c10::toRealValueType(layer.k.scalar_type()) != at::kFloat) return false;
+  if (!layer.k.is_cuda()) return false;
   const c10::cuda::CUDAGuard guard(layer.k.device());
-  return layer.k.size(0) <= std::numeric_limits<int>::max() &&
-         kernels::recurrence_fits(static_cast<int>(layer.k.size(0)), layer.k.is_complex());
+  return path_of(layer) != kernels::RecurrencePath::kNone;
 }
 
 Forward forward_cuda(const at::Tensor& inputs, const Recurrence& layer, bool all_states) {
@@ -84,8 +107,8 @@ Forward forward_cuda(const at::Tensor& inputs, const Recurrence& layer, bool all
                                   floats(result.z),
                                   floats(result.states),
                                   all_states};
-  C10_CUDA_CHECK(
-      kernels::recurrence_forward(shape_of(inputs, layer), pass, at::cuda::getCurrentCUDAStream().stream()));
+  C10_CUDA_CHECK(kernels::recurrence_forward(shape_of(inputs, layer), pass, path_of(layer),
+                                             at::cuda::getCurrentCUDAStream().stream()));
   return result;
 }
 
@@ -111,8 +134,8 @@ Backward backward_cuda(const at::Tensor& inputs, const Recurrence& layer, const 
                                    floats(h0_rows),
                                    one ? floats(v_rows) : nullptr,
                                    all_states};
-  C10_CUDA_CHECK(
-      kernels::recurrence_backward(shape_of(inputs, layer), pass, at::cuda::getCurrentCUDAStream().stream()));
+  C10_CUDA_CHECK(kernels::recurrence_backward(shape_of(inputs, layer), pass, path_of(layer),
+                                              at::cuda::getCurrentCUDAStream().stream()));
   Backward result;
   result.k = outer_sum(delta, before);
   result.v = one ? v_rows.sum(0).unsqueeze(1) : input_sum(delta, inputs);

@@ -5,11 +5,13 @@
 #include "src/cuda/plain.h"
 
 /// The recurrence's two passes as persistent kernels: one launch takes every row of the batch through the
-/// whole sequence, with K in registers from the first step to the last. Plain pointers to device memory,
-/// row-major; a complex number is two floats side by side, and `n` counts complex numbers. All is float32.
+/// whole sequence. Plain pointers to device memory, row-major; a complex number is two floats side by side,
+/// and `n` counts complex numbers. All is float32.
 ///
-/// Two kernels share the sizes. Up to n = 128 a block takes one row and has all of K (row_kernel.cu). Up to
-/// n = 512 a cluster of blocks shares K and takes eight rows or more (cluster_kernel.cu).
+/// Three kernels share the sizes. Up to n = 128 a block takes one row and has all of K in its registers
+/// (row_kernel.cu). Up to n = 512, on Hopper, a cluster of blocks shares K and takes eight rows or more
+/// (cluster_kernel.cu). Else, up to n = 1024, a block takes two to eight rows and reads K in every step
+/// (stream_kernel.cu).
 namespace stiefel::models::cuda {
 
 /// What is run.
@@ -53,11 +55,16 @@ struct BackwardPass {
 static_assert(is_plain<RecurrenceShape, 16, 4> && is_plain<ForwardPass, 64> && is_plain<BackwardPass, 96>,
               "parameters of kernels");
 
-/// Whether the current device has a kernel for this size.
-bool recurrence_fits(int n, bool complex);
+enum class RecurrencePath { kNone, kAny, kRow, kCluster, kStream };
 
-/// Launch on `stream`; nothing is allocated and nothing waits, so a graph may capture them.
-cudaError_t recurrence_forward(const RecurrenceShape& shape, const ForwardPass& pass, cudaStream_t stream);
-cudaError_t recurrence_backward(const RecurrenceShape& shape, const BackwardPass& pass, cudaStream_t stream);
+/// The kernel that takes this size on the current device: `wanted`, or of kAny the fastest; else kNone.
+RecurrencePath recurrence_path(int n, bool complex, RecurrencePath wanted);
+
+/// Launch a kernel that recurrence_path() gave, on `stream`; nothing is allocated and nothing waits, so a
+/// graph may capture them.
+cudaError_t recurrence_forward(const RecurrenceShape& shape, const ForwardPass& pass, RecurrencePath path,
+                               cudaStream_t stream);
+cudaError_t recurrence_backward(const RecurrenceShape& shape, const BackwardPass& pass, RecurrencePath path,
+                                cudaStream_t stream);
 
 }  // namespace stiefel::models::cuda

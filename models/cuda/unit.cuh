@@ -1,6 +1,6 @@
 #pragma once
 
-/// A hidden unit's arithmetic, for both kernels of the recurrence: numbers of P = 1 (real) or 2 (complex)
+/// A hidden unit's arithmetic, for all kernels of the recurrence: numbers of P = 1 (real) or 2 (complex)
 /// parts, and the activations.
 namespace stiefel::models::cuda {
 

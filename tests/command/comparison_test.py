@@ -273,6 +273,7 @@ class Comparison(CommandTest):
                             (["training", "--methods", "dense"], "plain-loop"), (["training", "--rounds", "0"], "from 1"),
                             (["training", "--noise", "--data-dir", "x"], "excludes"), (["recurrence", "0"], "from 1"),
                             (["recurrence", "12x"], "12x"), (["recurrence", "--device", "tpu"], "--device"),
+                            (["recurrence", "--kernel", "stream"], "is for a GPU"), (["recurrence", "--kernel", "rows"], "--kernel"),
                             (["step", "--benchmark_filter=^640x5760/"], "use --model or --shape, and --methods"),
                             (["step", "--benchmark_list_tests"], "use --list"),
                             (["step", "--benchmark_format=json"], "use --format"),

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "models/recurrence.h"
+#include "models/recurrence_choice.h"
 #include "tests/support.h"
 
 #if STIEFEL_HAS_CUDA
@@ -20,6 +21,8 @@ namespace recurrence_test {
 using at::Tensor;
 using stiefel::models::Activation;
 using stiefel::models::Recurrence;
+using stiefel::models::RecurrenceKernel;
+using stiefel::models::RecurrenceKernelGuard;
 using stiefel::models::unroll;
 
 constexpr auto kTanh = Activation::kTanh;
@@ -114,10 +117,11 @@ class CudaRecurrence : public ::testing::Test {
   }
 };
 
-/// Sizes on both sides of every kernel's bounds, and past them all.
+/// Sizes on both sides of every kernel's bounds, and past them all. What takes 129 to 512 units depends on
+/// the card.
 TEST_F(CudaRecurrence, EqualsTheCpuInDouble) {
   std::vector<Case> cases;
-  for (const int64_t n : {1, 5, 32, 33, 64, 116, 128, 129, 200, 256, 257, 512, 520}) {
+  for (const int64_t n : {1, 5, 32, 33, 64, 116, 128, 129, 200, 256, 257, 512, 520, 1023, 1024, 1025}) {
     const int64_t steps = n > 256 ? 6 : 30;
     cases.push_back({n, 3, steps, 1});
     cases.push_back({n, 17, steps, 3, true, kModRelu, true});
@@ -145,8 +149,8 @@ TEST_F(CudaRecurrence, TakesManySteps) {
 }
 
 TEST_F(CudaRecurrence, RepeatsBitForBit) {
-  for (const auto& c :
-       {Case{116, 140, 40, 1}, Case{300, 140, 40, 2}, Case{200, 20, 40, 1, false, kTanh, true}}) {
+  for (const auto& c : {Case{116, 140, 40, 1}, Case{300, 140, 40, 2},
+                        Case{200, 20, 40, 1, false, kTanh, true}, Case{600, 30, 20, 1}}) {
     SCOPED_TRACE(::testing::PrintToString(c));
     const auto drawn = draw(c).to(at::kCUDA, at::kFloat);
     const auto one = results(drawn), two = results(drawn);
@@ -161,7 +165,7 @@ TEST_F(CudaRecurrence, CountsInDoubleWhereItIsAskedTo) {
 
 /// A row's numbers may be of any size beside another's: each counts on its own scale.
 TEST_F(CudaRecurrence, IsAsExactInSmallRowsAsInLarge) {
-  for (const int64_t n : {40, 160, 300}) {
+  for (const int64_t n : {40, 160, 300, 600}) {
     auto drawn = draw({n, 9, 6, 1});
     const at::NoGradGuard no_grad;
     const auto size = at::pow(10.0, at::arange(-8, 10, 2, at::kDouble));
@@ -177,7 +181,7 @@ TEST_F(CudaRecurrence, IsAsExactInSmallRowsAsInLarge) {
 }
 
 TEST_F(CudaRecurrence, KeepsABadRowToItself) {
-  for (const int64_t n : {40, 160, 300}) {
+  for (const int64_t n : {40, 160, 300, 600}) {
     auto drawn = draw({n, 11, 7, 1}).to(at::kCUDA, at::kFloat);
     const at::NoGradGuard no_grad;
     const auto before = unroll(drawn.inputs, drawn.layer);
@@ -194,7 +198,7 @@ TEST_F(CudaRecurrence, KeepsABadRowToItself) {
 }
 
 TEST_F(CudaRecurrence, GivesNothingWhereAllUnitsAreOff) {
-  for (const int64_t n : {40, 160, 300}) {
+  for (const int64_t n : {40, 160, 300, 600}) {
     const auto drawn = draw({n, 3, 6, 2, true, kModRelu, true}).to(at::kCUDA, at::kFloat);
     {
       const at::NoGradGuard no_grad;
@@ -222,9 +226,79 @@ TEST_F(CudaRecurrence, TakesAnyLayout) {
 }
 
 #if STIEFEL_HAS_CUDA
+/// Every kernel where it is not the first choice, too: at a size that several take, each has the result. The
+/// batches give the stream kernel blocks of two, four, six and eight rows on a card of 132 multiprocessors.
+TEST_F(CudaRecurrence, HasOneResultWithEveryKernel) {
+  for (const auto& c :
+       {Case{64, 3, 12, 1}, Case{116, 9, 12, 2, true, kModRelu, true}, Case{128, 17, 12, 1, false, kTanh},
+        Case{129, 3, 12, 1}, Case{200, 130, 8, 1, true, kModRelu, true}, Case{257, 5, 8, 3, false},
+        Case{300, 140, 5, 1}, Case{300, 17, 5, 2, false, kTanh, true}, Case{512, 9, 4, 1},
+        Case{200, 1056, 3, 1}, Case{150, 1200, 3, 1, false, kModRelu, true}}) {
+    const auto drawn = draw(c);
+    const auto here = drawn.to(at::kCUDA, at::kFloat);
+    const auto wanted = results(drawn);
+    bool has_stream = false;
+    for (const auto kernel : {RecurrenceKernel::kRow, RecurrenceKernel::kCluster, RecurrenceKernel::kStream,
+                              RecurrenceKernel::kOperators}) {
+      SCOPED_TRACE(::testing::PrintToString(c) + ", kernel " +
+                   stiefel::models::recurrence_kernel_names()[static_cast<size_t>(kernel)]);
+      const RecurrenceKernelGuard guard(kernel);
+      std::vector<Tensor> got;
+      try {
+        got = results(here);
+      } catch (const c10::Error& error) {
+        ASSERT_NE(std::string(error.what()).find("this GPU has no"), std::string::npos) << error.what();
+        continue;
+      }
+      has_stream = has_stream || kernel == RecurrenceKernel::kStream;
+      expect_near(got, wanted, 1e-4);
+    }
+    EXPECT_TRUE(has_stream);
+  }
+}
+
+TEST_F(CudaRecurrence, StreamsThroughManySteps) {
+  const RecurrenceKernelGuard guard(RecurrenceKernel::kStream);
+  for (const auto& c : {Case{200, 4, 784, 1}, Case{512, 2, 300, 1}}) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const auto drawn = draw(c);
+    const auto here = drawn.to(at::kCUDA, at::kFloat);
+    const auto one = results(here), two = results(here);
+    expect_near(one, results(drawn), 1e-3);
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(at::equal(one[i], two[i])) << kNames[i];
+  }
+}
+
+/// K begins in the middle of 16 bytes, so that its rows do too.
+TEST_F(CudaRecurrence, StreamsAMatrixThatIsNotAligned) {
+  const RecurrenceKernelGuard guard(RecurrenceKernel::kStream);
+  for (const bool complex : {true, false}) {
+    const auto drawn = draw({160, 5, 6, 1, complex});
+    auto here = drawn.to(at::kCUDA, at::kFloat);
+    auto memory = at::empty({160 * 160 + 1}, here.layer.k.options());
+    auto moved = memory.narrow(0, 1, 160 * 160).view({160, 160});
+    moved.copy_(here.layer.k.detach());
+    here.layer.k = moved.detach().requires_grad_(true);
+    expect_near(results(here), results(drawn), 1e-4);
+  }
+}
+
+TEST_F(CudaRecurrence, NamesAKernelThatDoesNotFit) {
+  const RecurrenceKernelGuard guard(RecurrenceKernel::kRow);
+  const auto drawn = draw({300, 2, 2, 1}).to(at::kCUDA, at::kFloat);
+  try {
+    unroll(drawn.inputs, drawn.layer);
+    FAIL() << "took it";
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no row kernel for a recurrence of 300 units"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 /// What a graph recorded answers for the numbers that lie in its memory when it is replayed.
 TEST_F(CudaRecurrence, RunsInAGraph) {
-  for (const int64_t n : {116, 300}) {
+  for (const int64_t n : {116, 300, 600}) {
     const auto drawn = draw({n, 20, 12, 1}).to(at::kCUDA, at::kFloat);
     const auto side = at::cuda::getStreamFromPool();
     const c10::cuda::CUDAStreamGuard guard(side);

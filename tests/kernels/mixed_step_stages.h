@@ -290,7 +290,7 @@ class Stages {
 
   template <class Kernel>
   static void run_blocks(int blocks, int threads, const Kernel& kernel) {
-    std::memset(cuda_on_cpu::dynamic_memory(), 0xff, size_t{96} << 10);
+    std::memset(cuda_on_cpu::dynamic_memory(), 0xff, sizeof(float) * cuda_on_cpu::kDynamicFloats);
     cuda_on_cpu::run(dim3(static_cast<unsigned>(blocks)), threads, kernel);
   }
 

@@ -13,6 +13,7 @@
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
+#define __forceinline__ inline
 #define __shared__ static  // the blocks come one at a time
 
 struct alignas(8) float2 {
@@ -37,21 +38,33 @@ inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 using cudaStream_t = void*;
-enum cudaError_t { cudaSuccess };
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
+enum cudaError_t { cudaSuccess, cudaErrorInvalidValue };
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor,
+};
+struct cudaFuncAttributes {};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 
 namespace cuda_on_cpu {
 
-/// What cudaDeviceGetAttribute returns.
+/// What cudaDeviceGetAttribute returns, beside compute capability 8.6.
 extern int processors;
+extern int shared_bytes;  // 99 KB unless a test says otherwise
+
+/// Whether the last thread of a block comes first. Kernels without a race between two barriers write the same
+/// either way.
+extern bool last_thread_first;
 
 void run(dim3 grid, int threads, const std::function<void()>& kernel);
 /// A barrier of the block, and one of the threads of a warp, all of which call the same function.
 void wait_for_block();
 void wait_for_warp();
 
-/// A block's dynamic shared memory, 96 KB.
+/// A block's dynamic shared memory, 99 KB, and its size in floats.
+constexpr int kDynamicFloats = (99 << 10) / 4;
 float* dynamic_memory();
 
 }  // namespace cuda_on_cpu
@@ -65,15 +78,27 @@ inline cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = cuda_on_cpu::processors;
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  const int values[] = {cuda_on_cpu::processors, cuda_on_cpu::shared_bytes, 8, 6};
+  *value = values[attribute];
   return cudaSuccess;
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int bytes) {
+  return bytes <= cuda_on_cpu::shared_bytes ? cudaSuccess : cudaErrorInvalidValue;
+}
+template <class Kernel>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, Kernel*) {
+  return cudaSuccess;
+}
 
 template <class T>
 T __ldcg(const T* from) {
+  return *from;
+}
+template <class T>
+T __ldg(const T* from) {
   return *from;
 }
 
@@ -104,6 +129,8 @@ T __shfl_xor_sync(unsigned, T value, int mask) {
 using std::isfinite;
 using std::max;
 using std::min;
+
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 
 inline float __uint_as_float(unsigned bits) {
   float value;

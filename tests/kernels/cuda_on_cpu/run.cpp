@@ -13,6 +13,8 @@ dim3 threadIdx, blockIdx, gridDim, blockDim;
 namespace cuda_on_cpu {
 
 int processors = 13;
+int shared_bytes = 99 << 10;
+bool last_thread_first = false;
 
 namespace {
 
@@ -80,7 +82,9 @@ void start_threads() {
 /// Lets every thread run to its next barrier or its end; false where all have ended.
 bool round() {
   bool more = false;
-  for (size_t i = 0; i < block->contexts.size(); ++i) {
+  const size_t threads = block->contexts.size();
+  for (size_t turn = 0; turn < threads; ++turn) {
+    const size_t i = last_thread_first ? threads - 1 - turn : turn;
     if (block->done[i]) continue;
     block->current = i;
     threadIdx = dim3(static_cast<unsigned>(i), 0, 0);
@@ -115,7 +119,7 @@ void wait_for_block() {
 }
 
 float* dynamic_memory() {
-  static float memory[(96 << 10) / sizeof(float)];  // the blocks come one at a time
+  alignas(128) static float memory[kDynamicFloats];  // the blocks come one at a time
   return memory;
 }
 
