@@ -36,12 +36,16 @@ endif()
 message(STATUS "CUDA kernels: ${STIEFEL_HAS_NVCC}; LibTorch with CUDA: ${STIEFEL_HAS_CUDA}")
 
 # A library of plain CUDA sources, without a header of LibTorch's. HOPPER: of sources that use what only those cards have;
-# the glue checks that the card is one before it launches their kernels.
+# AMPERE: of sources that need compute capability 8.0, so they are not compiled for less. The glue checks that the card is
+# one before it launches their kernels.
 function(stiefel_cuda_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 library "HOPPER" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 library "HOPPER;AMPERE" "" "")
   set(architectures ${STIEFEL_CUDA_ARCHITECTURES})
   if(library_HOPPER)
     set(architectures 90a)
+  elseif(library_AMPERE)
+    list(TRANSFORM architectures REPLACE "^7[0-9]" "80")
+    list(REMOVE_DUPLICATES architectures)
   endif()
   add_library(${name} STATIC ${library_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES "${architectures}")

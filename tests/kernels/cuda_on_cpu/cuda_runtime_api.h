@@ -12,6 +12,7 @@
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __shared__ static  // the blocks come one at a time
 
 struct alignas(8) float2 {
@@ -48,7 +49,7 @@ extern int processors;
 void run(dim3 grid, int threads, const std::function<void()>& kernel);
 void wait_for_block();
 
-/// A block's dynamic shared memory, 96 KB.
+/// A block's dynamic shared memory, 160 KB.
 float* dynamic_memory();
 
 }  // namespace cuda_on_cpu
