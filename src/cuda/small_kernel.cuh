@@ -24,7 +24,7 @@
 // p < n:  Σ = ½(S + Sᵀ), S = x Mᵀ;  M ← M − Σx, which is written, and rounded is the direction
 //         Ω = ½(S − Sᵀ), Z = ½(S + Sᵀ), T = M Mᵀ of it: the second look;  R = T + Ω²
 //         ‖W‖² = 2(tr T − ‖Z‖²) − ‖Ω‖², α = min(l, 2q/(‖W‖ + ε))
-//         F = −(τ²/2)R + (τ³/4)ΩR − τZ,  C − τI = −(τ²/2)Ω − (τ³/4)T
+//         F = −(τ²/2)R + (τ³/4)ΩR,  C − τI = −(τ²/2)Ω − (τ³/4)T, of which Z is not taken off: E has 2τZ
 //         Y = x + τM + Fx + (C − τI)M
 // p = n:  O = ½(Sᵀ − S), M ← Ox, ‖W‖ = ‖O‖,  D = τO + (τ²/2)O² + (τ³/4)O³,  Y = x + Dx
 //

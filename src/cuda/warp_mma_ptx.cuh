@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "ptx.cuh"
+
 /// Products of halves by the tensor cores of one warp, Ampere and later: the fragments of
 /// mma.sync.m16n8k16 and how ldmatrix fills them from shared memory. All 32 threads of a warp call each
 /// function together. tests/kernels/cuda_on_cpu has the same functions for a CPU.
@@ -20,21 +22,17 @@
 /// (2t, g), (2t+1, g).
 namespace stiefel::cuda::warp_mma {
 
-__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
 __device__ __forceinline__ void load_four(uint32_t (&to)[4], const __half* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared_address(row))
+               : "r"(ptx::shared_address(row))
                : "memory");
 }
 
 __device__ __forceinline__ void load_four_transposed(uint32_t (&to)[4], const __half* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared_address(row))
+               : "r"(ptx::shared_address(row))
                : "memory");
 }
 
@@ -42,7 +40,7 @@ __device__ __forceinline__ void load_four_transposed(uint32_t (&to)[4], const __
 __device__ __forceinline__ void load_two(uint32_t (&to)[2], const __half* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(to[0]), "=r"(to[1])
-               : "r"(shared_address(row))
+               : "r"(ptx::shared_address(row))
                : "memory");
 }
 
