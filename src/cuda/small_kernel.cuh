@@ -284,6 +284,7 @@ class SmallStep {
         stack_.k[index_] = shared().next.k;
       }
     }
+    __syncwarp();  // a product by the whole warp may follow
     return moves;
   }
   struct Shared {

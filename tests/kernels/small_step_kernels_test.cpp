@@ -237,7 +237,12 @@ class Side {
   void step() {
     SmallList list{1, count_, nullptr, {}};
     list.own[0] = stack();
+    // Shared memory that nobody wrote is NaN, and what the kernel did not ask for is not its own.
+    auto* shared = reinterpret_cast<unsigned char*>(cuda_on_cpu::dynamic_memory());
+    std::fill_n(shared, cuda_on_cpu::kDynamicBytes, 0xff);
     cuda_on_cpu::run(dim3(static_cast<unsigned>(count_)), form_.threads, [&] { form_.kernel(list, recipe); });
+    EXPECT_TRUE(std::all_of(shared + form_.shared_bytes, shared + cuda_on_cpu::kDynamicBytes,
+                            [](unsigned char byte) { return byte == 0xff; }));
   }
   SmallStack stack() {
     SmallStack result = {x.data(), m.data(), g.data(), v,     k,        x.stack, m.stack, g.stack, x.row,

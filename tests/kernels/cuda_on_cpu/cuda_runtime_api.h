@@ -49,7 +49,8 @@ extern int processors;
 void run(dim3 grid, int threads, const std::function<void()>& kernel);
 void wait_for_block();
 
-/// A block's dynamic shared memory, 160 KB.
+/// A block's dynamic shared memory.
+constexpr size_t kDynamicBytes = 160 << 10;
 float* dynamic_memory();
 
 }  // namespace cuda_on_cpu
@@ -57,6 +58,7 @@ float* dynamic_memory();
 extern dim3 threadIdx, blockIdx, gridDim, blockDim;
 
 inline void __syncthreads() { cuda_on_cpu::wait_for_block(); }
+inline void __syncwarp() {}
 inline void __threadfence() {}
 
 inline cudaError_t cudaGetDevice(int* device) {

@@ -67,7 +67,7 @@ bool round() {
 void wait_for_block() { to_scheduler(); }
 
 float* dynamic_memory() {
-  alignas(128) static float memory[(160 << 10) / sizeof(float)];  // the blocks come one at a time
+  alignas(128) static float memory[kDynamicBytes / sizeof(float)];  // the blocks come one at a time
   return memory;
 }
 
