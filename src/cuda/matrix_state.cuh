@@ -1,5 +1,6 @@
 #pragma once
 
+#include "adam_numbers.cuh"
 #include "mixed_context.cuh"
 #include "mixed_step.h"
 #include "pair_tiles.cuh"
@@ -40,10 +41,6 @@ __device__ inline bool is_near(const Context& c, const Layout& l, const Recipe& 
   return sum_of_pairs(c, l, &PairNorms::e2) <= recipe.farthest * recipe.farthest;
 }
 
-__device__ inline void increment(int64_t* counter) {
-  if (counter != nullptr) atomicAdd(reinterpret_cast<unsigned long long*>(counter), 1ull);
-}
-
 /// Counts a matrix that stays in place, and moves Cayley ADAM's v and k. All threads of one warp per matrix
 /// must call it.
 __device__ inline void update_matrix_state(const Context& c, int matrix, const Layout& l,
@@ -55,21 +52,18 @@ __device__ inline void update_matrix_state(const Context& c, int matrix, const L
 
   state.frozen = !(state.sound && near);
   state.normal = static_cast<float>(sqrt(sigma2));
-  state.r = 1;
   if (state.frozen) increment(recipe.skipped);
   if (!near) increment(recipe.off_manifold);
+  state.r = 1;
   if (!recipe.adam) return;
   const Matrix& a = c.matrices[matrix];
-  double v = *a.v, k = *a.k;
+  AdamPair now{*a.v, *a.k};
   if (!state.frozen) {
-    v = recipe.beta2 * v + (1 - recipe.beta2) * state.g2;  // v ← β₂v + (1 − β₂)‖G‖²_F
-    k += 1;
-    *a.v = v;
-    *a.k = k;
+    now = advanced(recipe, now, state.g2);
+    *a.v = now.v;
+    *a.k = now.k;
   }
-  // r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε), k counted from 1
-  const double counted = fmax(k, 1.0);
-  state.r = (1 - pow(recipe.beta1, counted)) * sqrt(v / (1 - pow(recipe.beta2, counted)) + recipe.eps);
+  state.r = adam_divisor(recipe, now);
 }
 
 }  // namespace stiefel::cuda

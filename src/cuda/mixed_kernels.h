@@ -11,6 +11,16 @@ namespace stiefel::cuda {
 
 struct Context;
 
+/// Lets kernels have so much dynamic shared memory.
+template <class... Kernels>
+cudaError_t allow_shared(int bytes, Kernels*... kernels) {
+  for (const void* kernel : {reinterpret_cast<const void*>(kernels)...}) {
+    const auto error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
 namespace STIEFEL_KERNELS {
 
 /// A list in device memory, one entry per block.
@@ -47,15 +57,6 @@ cudaError_t allow_gram_root();
 cudaError_t allow_polar_direction();
 cudaError_t allow_projection();
 cudaError_t allow_move();
-
-template <class... Kernels>
-cudaError_t allow_shared(int bytes, Kernels*... kernels) {
-  for (const void* kernel : {reinterpret_cast<const void*>(kernels)...}) {
-    const auto error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (error != cudaSuccess) return error;
-  }
-  return cudaSuccess;
-}
 
 }  // namespace STIEFEL_KERNELS
 

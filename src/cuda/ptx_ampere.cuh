@@ -39,7 +39,15 @@ __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t address
                : "memory");
 }
 
-/// The same of the transposed matrices: in column lane/4, from row 2(lane mod 4) on.
+/// Two of them: the addresses of lanes 16 to 31 are not read.
+__device__ __forceinline__ void load_two_matrices(uint32_t (&r)[2], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(address)
+               : "memory");
+}
+
+/// Four of the transposed matrices: in column lane/4, from row 2(lane mod 4) on.
 __device__ __forceinline__ void load_matrices_transposed(uint32_t (&r)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -59,6 +67,11 @@ __device__ __forceinline__ void multiply_add(float& d0, float& d1, float& d2, fl
       "{%0, %1, %2, %3};"
       : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void multiply_add(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                             uint32_t b1) {
+  multiply_add(d[0], d[1], d[2], d[3], a, b0, b1);
 }
 
 }  // namespace stiefel::ptx

@@ -7,14 +7,17 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 
 #include "device.h"
 #include "kernel_choice.h"
 #include "minimax_quintics.h"
 #include "mixed_step.h"
 #include "plan_cache.h"
+#include "small_step.h"
 
-// The steps that our kernels take on a CUDA device: those in mixed precision.
+// The steps that our kernels take on a CUDA device: those in mixed precision. Small matrices have kernels of
+// their own (small_step.h), the others share a plan (mixed_plan.h).
 
 namespace stiefel {
 
@@ -24,34 +27,31 @@ using cuda::Matrix;
 using cuda::MixedPlan;
 using cuda::Recipe;
 using cuda::Shape;
+using cuda::SmallCard;
+using cuda::SmallStack;
 using detail::StepMatrices;
 
-cuda::KernelChoice choice_on(const c10::Device& device) {
+cuda::MixedKernels kernels_on_card(const c10::Device& device) {
   const auto* card = at::cuda::getDeviceProperties(device.index());
-  return cuda::choose_kernels(card->major, card->minor, cuda::wanted_kernels());
+  return cuda::choose_kernels(card->major, card->minor, cuda::wanted_kernels()).kernels;
 }
 
-/// The kernels for this form of the step and this card; null where there are none.
-cuda::MixedStep* kernels_for(at::TensorList points, const CayleyOptions& options, const MuonTerms* muon) {
+/// Whether there are kernels for this form of the step, on some card.
+bool is_form_of_kernels(at::TensorList points, const CayleyOptions& options, const MuonTerms* muon) {
   if (muon != nullptr &&
       (muon->nesterov || muon->polar.exact_root || muon->polar.rounds > cuda::kMostRounds)) {
-    return nullptr;
+    return false;
   }
   if (options.precision != Precision::kMixed || options.exact || !options.polish || options.iterations != 2 ||
       options.norm != Norm::kFrobenius || points.empty()) {
-    return nullptr;
+    return false;
   }
-  const auto device = points[0].device();
-  if (!device.is_cuda() || points[0].scalar_type() != at::kFloat) return nullptr;
-  switch (choice_on(device).kernels) {
-    case cuda::MixedKernels::kHopper:
-      return cuda::hopper::mixed_step;
-    case cuda::MixedKernels::kAmpere:
-      return cuda::ampere::mixed_step;
-    case cuda::MixedKernels::kNone:
-      break;
-  }
-  return nullptr;
+  return points[0].device().is_cuda() && points[0].scalar_type() == at::kFloat;
+}
+
+/// The kernels that share a plan.
+cuda::MixedStep& planned_step(cuda::MixedKernels kernels) {
+  return kernels == cuda::MixedKernels::kHopper ? cuda::hopper::mixed_step : cuda::ampere::mixed_step;
 }
 
 /// A plan and its table on a device.
@@ -93,13 +93,73 @@ int narrow(int64_t value) {
   return static_cast<int>(value);
 }
 
-/// The matrices of a step as the kernels take them.
+SmallCard card_of(const c10::Device& device) {
+  const auto* properties = at::cuda::getDeviceProperties(device.index());
+  return {10 * properties->major + properties->minor, static_cast<int>(properties->sharedMemPerBlockOptin)};
+}
+
+/// Which weights of a step, by index, the small kernels take, and which the plan's do.
+struct Split {
+  std::vector<size_t> small, planned;
+};
+
+/// A weight's matrices, where they have a small kernel: its offsets are ints.
+bool is_small(const StepMatrices& step, size_t i, const SmallCard& card) {
+  constexpr int64_t kMostSide = 1 << 10;  // far above what has a kernel
+  const auto& x = step.points[i];
+  const int64_t p = x.size(1), n = x.size(2);
+  if (n > kMostSide || !cuda::has_small_kernel({static_cast<int>(p), static_cast<int>(n)}, card))
+    return false;
+  const auto fits = [&](const at::Tensor& t) {
+    return p * t.stride(1) + n * t.stride(2) <= std::numeric_limits<int>::max();
+  };
+  return fits(x) && fits(step.momenta[i]) && fits(step.gradients[i]);
+}
+
+Split split(const StepMatrices& step, const c10::Device& device, cuda::MixedKernels kernels, bool polar) {
+  // Fewer than these stay in the plan, where they need no launches of their own. The number is an estimate.
+  constexpr int64_t kFewest = 16;
+  // The small kernels have passed their tests on a CPU and have not run on a card yet.
+  const bool take_small = kernels == cuda::MixedKernels::kAmpere && !polar;
+  const SmallCard card = card_of(device);
+  Split result;
+  int64_t matrices = 0;
+  for (size_t i = 0; i < step.points.size(); ++i) {
+    const bool small = take_small && is_small(step, i, card);
+    (small ? result.small : result.planned).push_back(i);
+    if (small) matrices += step.count(i);
+  }
+  if (matrices < kFewest && !result.small.empty()) {
+    result.small.clear();
+    result.planned.resize(step.points.size());
+    std::iota(result.planned.begin(), result.planned.end(), size_t{0});
+  }
+  return result;
+}
+
+/// The matrices of a step's weights as the small kernels take them.
+std::vector<SmallStack> small_stacks(const StepMatrices& step, const std::vector<size_t>& weights,
+                                     const detail::AdamNumbers* adam) {
+  std::vector<SmallStack> stacks;
+  for (const size_t i : weights) {
+    const auto &x = step.points[i], &m = step.momenta[i], &g = step.gradients[i];
+    stacks.push_back({x.data_ptr<float>(), m.data_ptr<float>(), g.data_ptr<float>(),
+                      adam ? adam->second_moments[i].data_ptr<double>() : nullptr,
+                      adam ? adam->steps[i].data_ptr<double>() : nullptr, x.stride(0), m.stride(0),
+                      g.stride(0), narrow(x.stride(1)), narrow(x.stride(2)), narrow(m.stride(1)),
+                      narrow(m.stride(2)), narrow(g.stride(1)), narrow(g.stride(2)), narrow(x.size(1)),
+                      narrow(x.size(2)), narrow(x.size(0)), 0});
+  }
+  return stacks;
+}
+
+/// The matrices of a step's weights as the plan's kernels take them.
 struct KernelMatrices {
   std::vector<Matrix> matrices;
   std::vector<Shape> shapes;
 
-  explicit KernelMatrices(const StepMatrices& step) {
-    for (size_t i = 0; i < step.points.size(); ++i) {
+  KernelMatrices(const StepMatrices& step, const std::vector<size_t>& weights) {
+    for (const size_t i : weights) {
       const auto &x = step.points[i], &m = step.momenta[i], &g = step.gradients[i];
       for (int64_t b = 0; b < x.size(0); ++b) {
         shapes.push_back({narrow(x.size(1)), narrow(x.size(2))});
@@ -112,9 +172,9 @@ struct KernelMatrices {
   }
 
   /// Gives every matrix its v and k.
-  void add_numbers(const detail::AdamNumbers& adam) {
+  void add_numbers(const detail::AdamNumbers& adam, const std::vector<size_t>& weights) {
     size_t at = 0;
-    for (size_t i = 0; i < adam.steps.size(); ++i) {
+    for (const size_t i : weights) {
       for (int64_t b = 0; b < adam.steps[i].numel(); ++b, ++at) {
         matrices[at].v = adam.second_moments[i].data_ptr<double>() + b;
         matrices[at].k = adam.steps[i].data_ptr<double>() + b;
@@ -148,6 +208,20 @@ cuda::PolarRecipe polar_recipe(const MuonTerms& terms) {
   return recipe;
 }
 
+void check_started(cudaError_t error) {
+  TORCH_CHECK(error == cudaSuccess,
+              "stiefel: a CUDA kernel could not be started: ", cudaGetErrorString(error));
+}
+
+void run_small(std::vector<SmallStack> stacks, const Recipe& recipe, const c10::Device& device) {
+  const c10::cuda::CUDAGuard guard(device);
+  const auto stream = at::cuda::getCurrentCUDAStream(device.index());
+  const int count = narrow(static_cast<int64_t>(stacks.size()));
+  const auto memory = at::empty({static_cast<int64_t>(cuda::small_step_bytes(count))},
+                                at::TensorOptions(at::kByte).device(device));
+  check_started(cuda::small_step(stacks.data(), count, recipe, card_of(device), memory.data_ptr(), stream));
+}
+
 void run(cuda::MixedStep& mixed_step, const KernelMatrices& all, const Recipe& recipe,
          const c10::Device& device) {
   const c10::cuda::CUDAGuard guard(device);
@@ -158,10 +232,8 @@ void run(cuda::MixedStep& mixed_step, const KernelMatrices& all, const Recipe& r
   if (!captured) planned->table.record_stream(stream.unwrap());
   const auto workspace = at::empty({static_cast<int64_t>(planned->plan.workspace_bytes())},
                                    at::TensorOptions(at::kByte).device(device));
-  const auto error = mixed_step(planned->plan, all.matrices.data(), recipe, planned->table.data_ptr(),
-                                workspace.data_ptr(), stream);
-  TORCH_CHECK(error == cudaSuccess,
-              "stiefel: a CUDA kernel could not be started: ", cudaGetErrorString(error));
+  check_started(mixed_step(planned->plan, all.matrices.data(), recipe, planned->table.data_ptr(),
+                           workspace.data_ptr(), stream));
 }
 
 }  // namespace
@@ -182,9 +254,11 @@ namespace detail {
 
 bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
                      const UpdateRule& rule, const CayleyOptions& options) {
-  auto* const mixed_step = kernels_for(matrices.points, options, rule.muon);
-  if (mixed_step == nullptr) return false;
-  KernelMatrices all(matrices);
+  if (!is_form_of_kernels(matrices.points, options, rule.muon)) return false;
+  const auto device = matrices.points[0].device();
+  const auto kernels = kernels_on_card(device);
+  if (kernels == cuda::MixedKernels::kNone) return false;
+  const Split weights = split(matrices, device, kernels, rule.muon != nullptr);
   const auto wide_rate = rate.to(at::kDouble);
   Recipe recipe{};
   recipe.decay = rule.decay;
@@ -196,13 +270,19 @@ bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters,
   recipe.skipped = counters.skipped.data_ptr<int64_t>();
   recipe.off_manifold = counters.off_manifold.defined() ? counters.off_manifold.data_ptr<int64_t>() : nullptr;
   if (rule.adam) {
-    all.add_numbers(*rule.adam);
     recipe.adam = true;
     recipe.beta1 = rule.adam->beta1;
     recipe.beta2 = rule.adam->beta2;
   }
   if (rule.muon) recipe.polar = polar_recipe(*rule.muon);
-  run(*mixed_step, all, recipe, matrices.points[0].device());
+  if (!weights.small.empty()) {
+    run_small(small_stacks(matrices, weights.small, rule.adam), recipe, device);
+  }
+  if (!weights.planned.empty()) {
+    KernelMatrices all(matrices, weights.planned);
+    if (rule.adam) all.add_numbers(*rule.adam, weights.planned);
+    run(planned_step(kernels), all, recipe, device);
+  }
   return true;
 }
 

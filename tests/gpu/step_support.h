@@ -117,9 +117,9 @@ inline double miss(const Tensor& x, const Tensor& from, const Tensor& reference)
 /// Captures an optimizer's step on matrices of many shapes, and expects replays under a schedule to do what
 /// another optimizer does eagerly, bit for bit.
 template <class Optimizer, class Options>
-void expect_graph_equals_eager(const Options& options) {
+void expect_graph_equals_eager(const Options& options, const std::vector<Tensor>& starts = points()) {
   std::vector<Tensor> captured, eager;
-  for (const auto& start : points()) {
+  for (const auto& start : starts) {
     if (start.dim() > 2) continue;
     captured.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());
     eager.push_back(start.to(torch::kCUDA, at::kFloat, false, true).requires_grad_());

@@ -290,7 +290,7 @@ class Stages {
 
   template <class Kernel>
   static void run_blocks(int blocks, int threads, const Kernel& kernel) {
-    std::memset(cuda_on_cpu::dynamic_memory(), 0xff, sizeof(float) * cuda_on_cpu::kDynamicFloats);
+    std::memset(cuda_on_cpu::dynamic_memory(), 0xff, cuda_on_cpu::kDynamicBytes);
     cuda_on_cpu::run(dim3(static_cast<unsigned>(blocks)), threads, kernel);
   }
 

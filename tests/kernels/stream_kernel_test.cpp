@@ -236,7 +236,7 @@ struct Device {
 
   /// Shared memory holds anything at first.
   static void poison() {
-    std::fill_n(cuda_on_cpu::dynamic_memory(), cuda_on_cpu::kDynamicFloats,
+    std::fill_n(cuda_on_cpu::dynamic_memory(), cuda_on_cpu::kDynamicBytes / sizeof(float),
                 std::numeric_limits<float>::quiet_NaN());
   }
 

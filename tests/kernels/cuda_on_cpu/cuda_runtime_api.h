@@ -14,6 +14,7 @@
 #define __device__
 #define __launch_bounds__(...)
 #define __forceinline__ inline
+#define __grid_constant__
 #define __shared__ static  // the blocks come one at a time
 
 struct alignas(8) float2 {
@@ -63,8 +64,8 @@ void run(dim3 grid, int threads, const std::function<void()>& kernel);
 void wait_for_block();
 void wait_for_warp();
 
-/// A block's dynamic shared memory, 99 KB, and its size in floats.
-constexpr int kDynamicFloats = (99 << 10) / 4;
+/// A block's dynamic shared memory.
+constexpr size_t kDynamicBytes = 160 << 10;
 float* dynamic_memory();
 
 }  // namespace cuda_on_cpu
@@ -72,6 +73,7 @@ float* dynamic_memory();
 extern dim3 threadIdx, blockIdx, gridDim, blockDim;
 
 inline void __syncthreads() { cuda_on_cpu::wait_for_block(); }
+inline void __syncwarp() {}
 inline void __threadfence() {}
 
 inline cudaError_t cudaGetDevice(int* device) {

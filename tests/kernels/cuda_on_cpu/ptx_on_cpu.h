@@ -2,6 +2,7 @@
 
 #include <cuda_fp16.h>
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -58,11 +59,12 @@ inline uint16_t half_at(uint32_t address) {
   return bits;
 }
 
-inline void load(uint32_t (&r)[4], uint32_t address, bool transposed) {
+template <unsigned kMatrices>
+void load(uint32_t (&r)[kMatrices], uint32_t address, bool transposed) {
   static Exchange<uint32_t> exchange;
   const uint32_t* rows = exchange.show(address);
   const unsigned lane = threadIdx.x % 32, g = lane / 4, c = lane % 4 * 2;
-  for (unsigned i = 0; i < 4; ++i) {
+  for (unsigned i = 0; i < kMatrices; ++i) {
     const uint32_t first = transposed ? half_at(rows[8 * i + c] + 2 * g) : half_at(rows[8 * i + g] + 2 * c);
     const uint32_t second =
         transposed ? half_at(rows[8 * i + c + 1] + 2 * g) : half_at(rows[8 * i + g] + 2 * (c + 1));
@@ -73,6 +75,7 @@ inline void load(uint32_t (&r)[4], uint32_t address, bool transposed) {
 }  // namespace on_cpu
 
 inline void load_matrices(uint32_t (&r)[4], uint32_t address) { on_cpu::load(r, address, false); }
+inline void load_two_matrices(uint32_t (&r)[2], uint32_t address) { on_cpu::load(r, address, false); }
 inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address) { on_cpu::load(r, address, true); }
 
 inline void multiply_add(float& d0, float& d1, float& d2, float& d3, const uint32_t (&a)[4], uint32_t b0,
@@ -86,15 +89,21 @@ inline void multiply_add(float& d0, float& d1, float& d2, float& d3, const uint3
   float* const d[4] = {&d0, &d1, &d2, &d3};
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = g + i / 2 * 8, column = c + i % 2;
-    float sum = 0;
+    double sum = static_cast<double>(*d[i]);
     for (unsigned k = 0; k < 16; ++k) {
       const unsigned half = k / 8, quarter = k % 8 / 2;
       const auto which = static_cast<int>(k % 2);
-      sum += on_cpu::value_of(all[row % 8 * 4 + quarter].a[row / 8 + 2 * half], which) *
-             on_cpu::value_of(all[column * 4 + quarter].b[half], which);
+      sum += static_cast<double>(on_cpu::value_of(all[row % 8 * 4 + quarter].a[row / 8 + 2 * half], which)) *
+             static_cast<double>(on_cpu::value_of(all[column * 4 + quarter].b[half], which));
     }
-    *d[i] += sum;
+    // A product of 16 terms is exact, and the sum is cut off to a float, as tensor cores do.
+    float result = static_cast<float>(sum);
+    if (std::fabs(static_cast<double>(result)) > std::fabs(sum)) result = std::nextafterf(result, 0.0f);
+    *d[i] = result;
   }
+}
+inline void multiply_add(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  multiply_add(d[0], d[1], d[2], d[3], a, b0, b1);
 }
 
 }  // namespace stiefel::ptx

@@ -119,7 +119,7 @@ void wait_for_block() {
 }
 
 float* dynamic_memory() {
-  alignas(128) static float memory[kDynamicFloats];  // the blocks come one at a time
+  alignas(128) static float memory[kDynamicBytes / sizeof(float)];  // the blocks come one at a time
   return memory;
 }
 
