@@ -9,6 +9,7 @@
 #include "device.h"
 #include "minimax_quintics.h"
 #include "mixed_step.h"
+#include "part_of_step.h"
 #include "plan_cache.h"
 
 // The steps that our kernels take on a CUDA device: those in mixed precision.
@@ -23,21 +24,6 @@ using cuda::Recipe;
 using cuda::Shape;
 using detail::StepMatrices;
 
-/// Whether there are kernels for this form of the step and this processor.
-bool have_kernels_for(at::TensorList points, const CayleyOptions& options, const MuonTerms* muon) {
-  if (muon != nullptr &&
-      (muon->nesterov || muon->polar.exact_root || muon->polar.rounds > cuda::kMostRounds)) {
-    return false;
-  }
-  if (options.precision != Precision::kMixed || options.exact || !options.polish || options.iterations != 2 ||
-      options.norm != Norm::kFrobenius || points.empty()) {
-    return false;
-  }
-  const auto device = points[0].device();
-  return device.is_cuda() && points[0].scalar_type() == at::kFloat &&
-         at::cuda::getDeviceProperties(device.index())->major == 9;
-}
-
 /// A plan and its table on a device.
 struct DevicePlan {
   MixedPlan plan;
@@ -51,30 +37,40 @@ struct PlanKey {
   bool operator==(const PlanKey& other) const { return device == other.device && sizes == other.sizes; }
 };
 
+int narrow(int64_t value) {
+  TORCH_CHECK(value <= std::numeric_limits<int>::max(), "stiefel: a matrix of ", value,
+              " entries across is too large for a step in mixed precision");
+  return static_cast<int>(value);
+}
+
+/// The shapes of the step that the current one is a part of; empty where it is none.
+std::vector<Shape> shapes_of_whole() {
+  std::vector<Shape> shapes;
+  for (const auto& [p, n] : detail::PartOfStep::whole()) shapes.push_back({narrow(p), narrow(n)});
+  return shapes;
+}
+
 /// The plan of a list of shapes: made at its first step and cached, since a training run repeats the same
 /// ones.
 std::shared_ptr<const DevicePlan> plan_of(const std::vector<Shape>& shapes, const c10::Device& device,
                                           bool captured) {
   static cuda::PlanCache<PlanKey, DevicePlan> plans;
+  const auto whole = shapes_of_whole();
   PlanKey key{device, {}};
   for (const auto& shape : shapes) key.sizes.insert(key.sizes.end(), {shape.p, shape.n});
+  if (!whole.empty()) key.sizes.push_back(0);  // no shape begins with it
+  for (const auto& shape : whole) key.sizes.insert(key.sizes.end(), {shape.p, shape.n});
   return plans.find(key, captured, [&] {
     TORCH_CHECK(
         !captured,
         "stiefel: a step on these shapes is captured into a CUDA graph before it was ever taken; take one "
         "step before the capture");
     // LibTorch keeps a device's properties, and no plan is made during a capture: nothing here disturbs one.
-    MixedPlan plan(shapes, at::cuda::getDeviceProperties(device.index())->multiProcessorCount);
+    MixedPlan plan(shapes, at::cuda::getDeviceProperties(device.index())->multiProcessorCount, whole);
     auto bytes = at::empty({static_cast<int64_t>(plan.table().size())}, at::kByte);
     std::copy(plan.table().begin(), plan.table().end(), static_cast<char*>(bytes.data_ptr()));
     return DevicePlan{std::move(plan), bytes.to(device)};
   });
-}
-
-int narrow(int64_t value) {
-  TORCH_CHECK(value <= std::numeric_limits<int>::max(), "stiefel: a matrix of ", value,
-              " entries across is too large for a step in mixed precision");
-  return static_cast<int>(value);
 }
 
 /// The matrices of a step as the kernels take them.
@@ -151,9 +147,23 @@ void run(const KernelMatrices& all, const Recipe& recipe, const c10::Device& dev
 
 namespace detail {
 
+bool has_kernels_for(const at::Tensor& point, const CayleyOptions& options, const MuonTerms* muon) {
+  if (muon != nullptr &&
+      (muon->nesterov || muon->polar.exact_root || muon->polar.rounds > cuda::kMostRounds)) {
+    return false;
+  }
+  if (options.precision != Precision::kMixed || options.exact || !options.polish || options.iterations != 2 ||
+      options.norm != Norm::kFrobenius) {
+    return false;
+  }
+  const auto device = point.device();
+  return device.is_cuda() && point.scalar_type() == at::kFloat &&
+         at::cuda::getDeviceProperties(device.index())->major == 9;
+}
+
 bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
                      const UpdateRule& rule, const CayleyOptions& options) {
-  if (!have_kernels_for(matrices.points, options, rule.muon)) return false;
+  if (matrices.points.empty() || !has_kernels_for(matrices.points[0], options, rule.muon)) return false;
   KernelMatrices all(matrices);
   const auto wide_rate = rate.to(at::kDouble);
   Recipe recipe{};
