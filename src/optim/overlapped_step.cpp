@@ -93,6 +93,7 @@ class OverlappedStep::Impl {
   void follow_groups();
   void detach();
   void attach();
+  std::vector<c10::Stream> caller_streams() const;
   void reset_pass();
   void collect(size_t weight);
   void step_part(Part& part);
@@ -112,6 +113,7 @@ class OverlappedStep::Impl {
   std::map<const void*, size_t> index_;  // of a weight by its identity
   std::vector<Unit> units_;
   std::vector<Part> parts_;
+  std::vector<c10::Stream> attached_on_;  // where the gradient accumulators were made
   std::vector<detail::SideStream> side_streams_;
   bool is_learnt_ = false;
   bool is_open_ = false;                   // between begin() and finish()
@@ -208,9 +210,24 @@ void OverlappedStep::Impl::detach() {
   }
 }
 
+/// The caller's stream on every accelerator that has weights.
+std::vector<c10::Stream> OverlappedStep::Impl::caller_streams() const {
+  std::vector<c10::Stream> streams;
+  for (const auto& weight : weights_) {
+    const auto device = weight.parameter.device();
+    const bool known = std::any_of(streams.begin(), streams.end(),
+                                   [&](const c10::Stream& stream) { return stream.device() == device; });
+    if (!device.is_cpu() && !known) streams.push_back(detail::SideStream::current(device));
+  }
+  return streams;
+}
+
 void OverlappedStep::Impl::attach() {
-  // Only when a step begins: an accumulator runs on the stream on which it was made, and a captured step must
-  // meet no other stream than its own.
+  // Only when a step begins, and again where that is on another stream: an accumulator runs on the stream on
+  // which it was made, and a captured step must meet no other stream than its own.
+  auto streams = caller_streams();
+  if (streams != attached_on_) detach();
+  attached_on_ = std::move(streams);
   for (size_t i = 0; i < weights_.size(); ++i) {
     auto& weight = weights_[i];
     if (weight.accumulator || !weight.parameter.requires_grad() || !weight.parameter.is_leaf()) continue;

@@ -62,7 +62,8 @@ class STIEFEL_API OverlappedStep {
   /// calls backward() once, and returns the loss.
   at::Tensor step(const torch::optim::Optimizer::LossClosure& closure);
 
-  /// Before the backward pass, on the stream of the forward pass, with the learning rates of the step. Until
+  /// Before the backward pass, on the stream of the forward pass, with the learning rates of the step; before
+  /// the forward pass too where that runs on another stream than in the last step, as under a capture. Until
   /// finish() nothing else may write the weights or step the optimisers.
   void begin();
 
