@@ -77,10 +77,11 @@ std::string training_heading(const record::Config& config, const at::Device& dev
                        : thread_count_text();
   const auto rounds =
       options.plan.rounds > 1 ? fmt::format(" in each of {} interleaved rounds", options.plan.rounds) : "";
+  const bool overlaps = config.overlap_steps == "on";
   return fmt::format(
-      "a training step of {} on {}, batch {}, {}, {}, medians of {} steps{}; an epoch has {}\n\n",
+      "a training step of {} on {}, batch {}, {}, {}, {}medians of {} steps{}; an epoch has {}\n\n",
       config.model, options.noise ? "noise like " + config.data : config.data, config.batch, device.str(),
-      how, options.plan.steps, rounds, steps_per_epoch);
+      how, overlaps ? "steps behind the backward pass, " : "", options.plan.steps, rounds, steps_per_epoch);
 }
 
 void compare_networks(const TrainingOptions& options) {
@@ -163,6 +164,10 @@ void add_bench_training(CLI::App& group) {
   command
       ->add_option("--graph", config.graph,
                    "auto: the whole step as one CUDA graph on a GPU; off: kernel by kernel")
+      ->capture_default_str();
+  command
+      ->add_option("--overlap-steps", config.overlap_steps,
+                   "orthonormal weights are stepped while the backward pass goes on: on or off; auto: off")
       ->capture_default_str();
   options->common.add(*command, bench::training_contenders);
   command->callback([options] { compare_networks(*options); });

@@ -161,6 +161,7 @@ void copy_result_neutral_options(Config& config, const Config& other) {
   config.tensorboard = other.tensorboard;
   config.checkpoint_every = other.checkpoint_every;
   config.graph = other.graph;
+  config.overlap_steps = other.overlap_steps;
 }
 
 }  // namespace stiefel::record

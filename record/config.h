@@ -71,6 +71,7 @@ struct Config {
   std::string precision = "auto";
   std::string step_precision = "auto";
   std::string graph = "auto";
+  std::string overlap_steps = "auto";
   int64_t threads = 0;
   bool channels_last = true;
   bool tensorboard = false;
@@ -169,6 +170,9 @@ struct Config {
         "is faster and stays within about 1e-4 of orthonormal; auto: mixed for images unless --precision "
         "fp32");
     visitor("graph", self.graph, "auto: the whole training step as one CUDA graph on a GPU; off: never");
+    visitor("overlap-steps", self.overlap_steps,
+            "orthonormal weights are stepped while the backward pass goes on, as their gradients come: on or "
+            "off; auto: off, until it has been measured on a GPU. Results are the same");
     visitor("threads", self.threads, "of the CPU (default: $OMP_NUM_THREADS, else all cores)");
     visitor("channels-last", self.channels_last, "memory layout of images and convolutions");
     visitor("tensorboard", self.tensorboard, "write TensorBoard event files into the run folder");
@@ -203,7 +207,8 @@ Config config_from_entries(const std::vector<ConfigEntry>& entries, const std::s
 std::vector<std::string> differences(const Config& a, const Config& b);
 
 /// Copies the options that do not change a run's result: threads, the folder of the data, TensorBoard's
-/// files, how often checkpoints are written, whether steps are recorded into a graph.
+/// files, how often checkpoints are written, whether steps are recorded into a graph, or taken behind the
+/// backward pass.
 void copy_result_neutral_options(Config& config, const Config& other);
 
 }  // namespace stiefel::record

@@ -24,8 +24,8 @@ std::string swatch(size_t run) {
 /// What a run has in common with runs of the same method on other seeds.
 std::string method_of(const RunFolder& run) {
   // Where and how often it was written down does not make another method of it.
-  static const std::set<std::string> aside = {"seed",    "data-dir",    "device",          "graph",
-                                              "threads", "tensorboard", "checkpoint-every"};
+  static const std::set<std::string> aside = {"seed",    "data-dir",      "device",      "graph",
+                                              "threads", "overlap-steps", "tensorboard", "checkpoint-every"};
   std::string text = run.data + '\n' + run.model + '\n' + run.optim + '\n';
   for (const auto& [key, value] : run.settings) {
     if (aside.count(key) == 0 && has_effect(key, run)) text += key + '=' + value + '\n';

@@ -110,6 +110,7 @@ const std::map<std::string, Rule>& rules() {
       {"group-size", [](const Kind& run) { return run.may_be("weights", {"omdsm"}); }},
       {"precision", on_gpu},
       {"graph", on_gpu},
+      {"overlap-steps", [](const Kind& run) { return run.optimizer_may(&MethodFacts::is_constrained); }},
       {"step-precision",
        [](const Kind& run) {
          return run.may_be_on_gpu() && run.optimizer_may(&MethodFacts::has_mixed_step);

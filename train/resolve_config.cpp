@@ -137,6 +137,7 @@ void resolve_device(Config& config, const record::MethodFacts& method) {
   check_one_of(config.precision, {"auto", "fp32", "tf32", "bf16"}, "precision");
   check_one_of(config.step_precision, {"auto", "full", "mixed"}, "step-precision");
   check_one_of(config.graph, {"auto", "off"}, "graph");
+  check_one_of(config.overlap_steps, {"auto", "on", "off"}, "overlap-steps");
   const auto refuse = [&](const std::string& why) {
     throw std::invalid_argument(fmt::format("--precision is {}, {}", config.precision, why));
   };

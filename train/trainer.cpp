@@ -14,6 +14,7 @@
 #include <ctime>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "base/files.h"
 #include "base/interrupt.h"
@@ -50,6 +51,16 @@ std::string what_waits_for_host(const Config& config) {
   return {};
 }
 
+/// What of a run needs all gradients before the first step; empty where nothing does.
+std::string what_needs_all_gradients(const Config& config, NetworkPrecision precision, bool has_world) {
+  if (has_world) return "several processes average their gradients first";
+  if (config.rms_scaled) return "--rms-scaled divides the gradients first";
+  if (is_sequence_task(config.task) && precision != NetworkPrecision::kFp32) {
+    return "the products of --precision tf32 would be those of the step too";
+  }
+  return {};
+}
+
 /// This process's part of every batch.
 BatchShare share_of(const Config& config, const distributed::World* world) {
   if (world == nullptr) return {};
@@ -69,6 +80,9 @@ std::vector<ManifoldOptimizer*> manifold_optimizers(const Optimizers& optimizers
   }
   return found;
 }
+
+/// The parts of steps behind the backward pass, and of the gradients that it hands over in bfloat16.
+const OverlapOptions kOverlap;
 
 /// Steps on a GPU between two looks at whether another rank was asked to stop: a look waits for the device.
 constexpr int64_t kStepsPerLook = 64;
@@ -114,6 +128,22 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
     }
   }
   if (world_) join_ranks();
+  overlap_steps();
+}
+
+/// Has orthonormal weights stepped behind the backward pass, where that is asked for and possible.
+void Trainer::overlap_steps() {
+  // "auto" will mean images on a GPU once that has been measured. (The gradient of a recurrent network's
+  // matrix comes last, so there is nothing to hide its step behind.)
+  if (config_.overlap_steps != "on" || manifold_optimizers(optimizers_).empty()) return;
+  const auto reason = what_needs_all_gradients(config_, precision_, world_ != nullptr);
+  if (reason.empty()) {
+    std::vector<torch::optim::Optimizer*> all;
+    for (const auto& optimizer : optimizers_) all.push_back(optimizer.get());
+    overlapped_ = std::make_unique<OverlappedStep>(all, kOverlap);
+  } else {
+    why_not_overlapped_ = "--overlap-steps on has no effect: " + reason;
+  }
 }
 
 /// Checks that all ranks begin alike, and shares the work of a step among them.
@@ -186,24 +216,33 @@ void Trainer::prepare_step(int64_t step) {
 void Trainer::step_on_device() {
   const auto batch = task_->next();
   for (auto& optimizer : optimizers_) optimizer->zero_grad();
-  if (buckets_) buckets_->begin();
   at::Tensor scores;
   at::Tensor loss;
-  {
-    const TensorCoreScope tensor_cores(precision_, is_sequence_task(config_.task));
+  const auto compute_gradients = [&] {
+    if (buckets_) buckets_->begin();
     {
-      const AutocastScope autocast(precision_);
-      const HalfWeights halves(*model_, precision_);
-      scores = model_->forward(batch.inputs);
+      const TensorCoreScope tensor_cores(precision_, is_sequence_task(config_.task));
+      {
+        const AutocastScope autocast(precision_);
+        const HalfWeights halves(*model_, precision_, overlapped_ ? kOverlap.parts() : 1);
+        scores = model_->forward(batch.inputs);
+      }
+      if (precision_ == NetworkPrecision::kBf16) scores = scores.to(at::kFloat);
+      loss = task_->loss(scores, batch.targets);
+      if (totals_) totals_->start(*task_, loss, scores, batch.targets);
+      (penalty_ ? loss + penalty_->value() : loss).backward();
     }
-    if (precision_ == NetworkPrecision::kBf16) scores = scores.to(at::kFloat);
-    loss = task_->loss(scores, batch.targets);
-    if (totals_) totals_->start(*task_, loss, scores, batch.targets);
-    (penalty_ ? loss + penalty_->value() : loss).backward();
+    if (buckets_) buckets_->finish();
+    // Euclidean ones, whose steps come after the backward pass in any case.
+    if (config_.clip > 0) clip_gradients_(split_.euclidean, config_.clip);
+    return loss;
+  };
+  if (overlapped_) {
+    overlapped_->step(compute_gradients);
+  } else {
+    compute_gradients();
+    for (auto& optimizer : optimizers_) optimizer->step();
   }
-  if (buckets_) buckets_->finish();
-  if (config_.clip > 0) clip_gradients_(split_.euclidean, config_.clip);
-  for (auto& optimizer : optimizers_) optimizer->step();
   if (totals_) {
     totals_->finish(tally_);
   } else {
@@ -230,6 +269,7 @@ int Trainer::agreed_signal() const {
 void Trainer::train_epoch(Display& display) {
   model_->train();
   const auto steps = steps_per_epoch();
+  if (!why_not_overlapped_.empty()) display.note(std::exchange(why_not_overlapped_, {}));
   const base::Stopwatch stopwatch;
   const double before = state_.epoch_seconds;
   const int64_t first = state_.step;
@@ -351,7 +391,8 @@ void Trainer::write_record(const std::string& status) const {
                 {"manifold_parameters", on_manifold},
                 {"manifold_matrices", split_.manifold.size()},
                 {"precision", to_string(precision_)},
-                {"graph", graph_.captured()}});
+                {"graph", graph_.captured()},
+                {"overlapped", overlaps_steps()}});
   if (world_) facts.update({{"processes", world_->size()}, {"backend", world_->backend()}});
   if (!earlier_.empty()) facts["earlier"] = earlier_;
   record::write_run_facts(folder_, facts);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stiefel/optim/overlapped_step.h>
 #include <stiefel/parameters.h>
 
 #include <filesystem>
@@ -65,6 +66,9 @@ class Trainer {
   /// The steps after which all are alike: a GPU's first ones choose algorithms and record the graph.
   int64_t warm_up_steps() const;
 
+  /// Whether orthonormal weights are stepped behind the backward pass.
+  bool overlaps_steps() const { return overlapped_ != nullptr; }
+
   /// The step's CUDA graph.
   const StepGraph& graph() const { return graph_; }
   int64_t steps_per_epoch() const { return task_->steps_per_epoch(); }
@@ -83,6 +87,7 @@ class Trainer {
 
  private:
   void join_ranks();
+  void overlap_steps();
   bool is_asked_to_stop();
   int agreed_signal() const;
   void train_epoch(class Display& display);
@@ -105,6 +110,7 @@ class Trainer {
   ParameterSplit split_;
   std::optional<PenaltyTerm> penalty_;
   Optimizers optimizers_;
+  std::unique_ptr<OverlappedStep> overlapped_;  ///< none where steps come after the backward pass
   LearningRates rates_;
   record::RunState state_;
   record::Checkpoints checkpoints_;
@@ -112,6 +118,7 @@ class Trainer {
   std::unique_ptr<distributed::GradientBuckets> buckets_;  ///< with a world
   std::unique_ptr<StepTotals> totals_;                     ///< with a world
   StepGraph graph_;
+  std::string why_not_overlapped_;  ///< although asked for; until it is shown
   std::string started_;
   nlohmann::json earlier_;  ///< the parts of the run before this one
 };

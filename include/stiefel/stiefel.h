@@ -13,6 +13,7 @@
 #include <stiefel/optim/cayley_sgd.h>
 #include <stiefel/optim/curvilinear_search.h>
 #include <stiefel/optim/euclidean.h>
+#include <stiefel/optim/overlapped_step.h>
 #include <stiefel/optim/retraction_sgd.h>
 #include <stiefel/parameters.h>
 #include <stiefel/parametrizations.h>

@@ -167,16 +167,18 @@ void check(const std::vector<Shape>& shapes, int processors) {
 
 }  // namespace
 
-MixedPlan::MixedPlan(const std::vector<Shape>& shapes, int processors) {
+MixedPlan::MixedPlan(const std::vector<Shape>& shapes, int processors, const std::vector<Shape>& whole) {
   check(shapes, processors);
+  check(whole, processors);
+  const auto& cut_for = whole.empty() ? shapes : whole;
   std::vector<Layout> layouts(shapes.size());
   std::vector<RowIndex> rows;
   std::vector<Product> first, second;
   std::vector<TileIndex> pairs, thin, squares;
   const int most_first =
-      best_part(shapes, processors, [](int tiles, int column) { return 3 * tiles - column; });
+      best_part(cut_for, processors, [](int tiles, int column) { return 3 * tiles - column; });
   const int most_second =
-      best_part(shapes, processors, [](int tiles, int column) { return 2 * tiles - column; });
+      best_part(cut_for, processors, [](int tiles, int column) { return 2 * tiles - column; });
   WorkspaceCursor cursor;
   int64_t slab_first = 0, slab_second = 0;
   for (const int matrix : largest_first(shapes)) {

@@ -221,7 +221,10 @@ class MixedPlan {
 
   /// `processors`: multiprocessors of the device, at least 1. Every shape has 1 ≤ p ≤ n. Throws
   /// std::invalid_argument otherwise.
-  MixedPlan(const std::vector<Shape>& shapes, int processors);
+  ///
+  /// `whole`: the shapes of the step that this one is a part of. Sums over n are cut as in that step, so that
+  /// a matrix ends with the same bits as there. Empty: this is the whole step.
+  MixedPlan(const std::vector<Shape>& shapes, int processors, const std::vector<Shape>& whole = {});
 
   /// Host memory, which the caller copies to the device, 256-byte aligned there.
   const std::vector<char>& table() const { return table_; }

@@ -13,6 +13,7 @@
 #include "kernel_choice.h"
 #include "minimax_quintics.h"
 #include "mixed_step.h"
+#include "part_of_step.h"
 #include "plan_cache.h"
 #include "small_step.h"
 
@@ -36,19 +37,6 @@ cuda::MixedKernels kernels_on_card(const c10::Device& device) {
   return cuda::choose_kernels(card->major, card->minor, cuda::wanted_kernels()).kernels;
 }
 
-/// Whether there are kernels for this form of the step, on some card.
-bool is_form_of_kernels(at::TensorList points, const CayleyOptions& options, const MuonTerms* muon) {
-  if (muon != nullptr &&
-      (muon->nesterov || muon->polar.exact_root || muon->polar.rounds > cuda::kMostRounds)) {
-    return false;
-  }
-  if (options.precision != Precision::kMixed || options.exact || !options.polish || options.iterations != 2 ||
-      options.norm != Norm::kFrobenius || points.empty()) {
-    return false;
-  }
-  return points[0].device().is_cuda() && points[0].scalar_type() == at::kFloat;
-}
-
 /// The kernels that share a plan.
 cuda::MixedStep& planned_step(cuda::MixedKernels kernels) {
   return kernels == cuda::MixedKernels::kHopper ? cuda::hopper::mixed_step : cuda::ampere::mixed_step;
@@ -67,30 +55,32 @@ struct PlanKey {
   bool operator==(const PlanKey& other) const { return device == other.device && sizes == other.sizes; }
 };
 
+int narrow(int64_t value) {
+  TORCH_CHECK(value <= std::numeric_limits<int>::max(), "stiefel: a matrix of ", value,
+              " entries across is too large for a step in mixed precision");
+  return static_cast<int>(value);
+}
+
 /// The plan of a list of shapes: made at its first step and cached, since a training run repeats the same
-/// ones.
-std::shared_ptr<const DevicePlan> plan_of(const std::vector<Shape>& shapes, const c10::Device& device,
-                                          bool captured) {
+/// ones. `whole`: of the step that this one is a part of; empty where it is none.
+std::shared_ptr<const DevicePlan> plan_of(const std::vector<Shape>& shapes, const std::vector<Shape>& whole,
+                                          const c10::Device& device, bool captured) {
   static cuda::PlanCache<PlanKey, DevicePlan> plans;
   PlanKey key{device, {}};
   for (const auto& shape : shapes) key.sizes.insert(key.sizes.end(), {shape.p, shape.n});
+  if (!whole.empty()) key.sizes.push_back(0);  // no shape begins with it
+  for (const auto& shape : whole) key.sizes.insert(key.sizes.end(), {shape.p, shape.n});
   return plans.find(key, captured, [&] {
     TORCH_CHECK(
         !captured,
         "stiefel: a step on these shapes is captured into a CUDA graph before it was ever taken; take one "
         "step before the capture");
     // LibTorch keeps a device's properties, and no plan is made during a capture: nothing here disturbs one.
-    MixedPlan plan(shapes, at::cuda::getDeviceProperties(device.index())->multiProcessorCount);
+    MixedPlan plan(shapes, at::cuda::getDeviceProperties(device.index())->multiProcessorCount, whole);
     auto bytes = at::empty({static_cast<int64_t>(plan.table().size())}, at::kByte);
     std::copy(plan.table().begin(), plan.table().end(), static_cast<char*>(bytes.data_ptr()));
     return DevicePlan{std::move(plan), bytes.to(device)};
   });
-}
-
-int narrow(int64_t value) {
-  TORCH_CHECK(value <= std::numeric_limits<int>::max(), "stiefel: a matrix of ", value,
-              " entries across is too large for a step in mixed precision");
-  return static_cast<int>(value);
 }
 
 SmallCard card_of(const c10::Device& device) {
@@ -98,18 +88,23 @@ SmallCard card_of(const c10::Device& device) {
   return {10 * properties->major + properties->minor, static_cast<int>(properties->sharedMemPerBlockOptin)};
 }
 
-/// Which weights of a step, by index, the small kernels take, and which the plan's do.
+/// Which weights of a step, by index, the small kernels take, and which the plan's do; and the shapes of the
+/// plan of the step that this one is a part of, none where it is the whole step.
 struct Split {
   std::vector<size_t> small, planned;
+  std::vector<Shape> whole_plan;
 };
+
+bool has_small_kernel(int64_t p, int64_t n, const SmallCard& card) {
+  constexpr int64_t kMostSide = 1 << 10;  // far above what has a kernel
+  return n <= kMostSide && cuda::has_small_kernel({static_cast<int>(p), static_cast<int>(n)}, card);
+}
 
 /// A weight's matrices, where they have a small kernel: its offsets are ints.
 bool is_small(const StepMatrices& step, size_t i, const SmallCard& card) {
-  constexpr int64_t kMostSide = 1 << 10;  // far above what has a kernel
   const auto& x = step.points[i];
   const int64_t p = x.size(1), n = x.size(2);
-  if (n > kMostSide || !cuda::has_small_kernel({static_cast<int>(p), static_cast<int>(n)}, card))
-    return false;
+  if (!has_small_kernel(p, n, card)) return false;
   const auto fits = [&](const at::Tensor& t) {
     return p * t.stride(1) + n * t.stride(2) <= std::numeric_limits<int>::max();
   };
@@ -122,17 +117,23 @@ Split split(const StepMatrices& step, const c10::Device& device, cuda::MixedKern
   // The small kernels have passed their tests on a CPU and have not run on a card yet.
   const bool take_small = kernels == cuda::MixedKernels::kAmpere && !polar;
   const SmallCard card = card_of(device);
+  const auto& whole = detail::PartOfStep::whole();
   Split result;
-  int64_t matrices = 0;
+  int64_t matrices = 0;  // that have small kernels, in the whole step
   for (size_t i = 0; i < step.points.size(); ++i) {
     const bool small = take_small && is_small(step, i, card);
     (small ? result.small : result.planned).push_back(i);
-    if (small) matrices += step.count(i);
+    if (small && whole.empty()) matrices += step.count(i);
   }
-  if (matrices < kFewest && !result.small.empty()) {
+  for (const auto& [p, n] : whole) matrices += take_small && has_small_kernel(p, n, card) ? 1 : 0;
+  const bool enough = matrices >= kFewest;
+  if (!enough) {
     result.small.clear();
     result.planned.resize(step.points.size());
     std::iota(result.planned.begin(), result.planned.end(), size_t{0});
+  }
+  for (const auto& [p, n] : whole) {
+    if (!enough || !has_small_kernel(p, n, card)) result.whole_plan.push_back({narrow(p), narrow(n)});
   }
   return result;
 }
@@ -222,12 +223,12 @@ void run_small(std::vector<SmallStack> stacks, const Recipe& recipe, const c10::
   check_started(cuda::small_step(stacks.data(), count, recipe, card_of(device), memory.data_ptr(), stream));
 }
 
-void run(cuda::MixedStep& mixed_step, const KernelMatrices& all, const Recipe& recipe,
-         const c10::Device& device) {
+void run(cuda::MixedStep& mixed_step, const KernelMatrices& all, const std::vector<Shape>& whole,
+         const Recipe& recipe, const c10::Device& device) {
   const c10::cuda::CUDAGuard guard(device);
   const auto stream = at::cuda::getCurrentCUDAStream(device.index());
   const bool captured = detail::is_capturing(device);
-  const auto planned = plan_of(all.shapes, device, captured);
+  const auto planned = plan_of(all.shapes, whole, device, captured);
   // The cache may drop the plan while the kernels below still read its table; it never drops a captured one.
   if (!captured) planned->table.record_stream(stream.unwrap());
   const auto workspace = at::empty({static_cast<int64_t>(planned->plan.workspace_bytes())},
@@ -252,12 +253,25 @@ DeviceKernels kernels_on(const c10::Device& device) {
 
 namespace detail {
 
+bool has_kernels_for(const at::Tensor& point, const CayleyOptions& options, const MuonTerms* muon) {
+  if (muon != nullptr &&
+      (muon->nesterov || muon->polar.exact_root || muon->polar.rounds > cuda::kMostRounds)) {
+    return false;
+  }
+  if (options.precision != Precision::kMixed || options.exact || !options.polish || options.iterations != 2 ||
+      options.norm != Norm::kFrobenius) {
+    return false;
+  }
+  const auto device = point.device();
+  return device.is_cuda() && point.scalar_type() == at::kFloat &&
+         kernels_on_card(device) != cuda::MixedKernels::kNone;
+}
+
 bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
                      const UpdateRule& rule, const CayleyOptions& options) {
-  if (!is_form_of_kernels(matrices.points, options, rule.muon)) return false;
+  if (matrices.points.empty() || !has_kernels_for(matrices.points[0], options, rule.muon)) return false;
   const auto device = matrices.points[0].device();
   const auto kernels = kernels_on_card(device);
-  if (kernels == cuda::MixedKernels::kNone) return false;
   const Split weights = split(matrices, device, kernels, rule.muon != nullptr);
   const auto wide_rate = rate.to(at::kDouble);
   Recipe recipe{};
@@ -281,7 +295,7 @@ bool step_by_kernels(const StepMatrices& matrices, const StepCounters& counters,
   if (!weights.planned.empty()) {
     KernelMatrices all(matrices, weights.planned);
     if (rule.adam) all.add_numbers(*rule.adam, weights.planned);
-    run(planned_step(kernels), all, recipe, device);
+    run(planned_step(kernels), all, weights.whole_plan, recipe, device);
   }
   return true;
 }

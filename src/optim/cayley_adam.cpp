@@ -1,5 +1,6 @@
 #include <stiefel/optim/cayley_adam.h>
 
+#include "device.h"
 #include "optim/euclidean_steps.h"
 
 namespace stiefel {
@@ -99,6 +100,12 @@ void CayleyAdam::step_euclidean(const GroupOptions& group, const ParameterBatch&
   }
   detail::euclidean_adam_({batch.points, batch.gradients}, averages, squares, steps, options.terms(),
                           options.eps(), options.weight_decay(), rate);
+}
+
+bool CayleyAdam::is_stepped_alone(const GroupOptions& group, const at::Tensor& point) const {
+  const auto& options = static_cast<const CayleyAdamOptions&>(group);
+  return detail::has_kernels_for(point, options.cayley()) ||
+         ManifoldOptimizer::is_stepped_alone(group, point);
 }
 
 }  // namespace stiefel

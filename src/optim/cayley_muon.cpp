@@ -1,5 +1,7 @@
 #include <stiefel/optim/cayley_muon.h>
 
+#include "device.h"
+
 namespace stiefel {
 
 namespace {
@@ -65,6 +67,12 @@ void CayleyMuon::step_manifold(const GroupOptions& group, const ParameterBatch& 
 void CayleyMuon::step_euclidean(const GroupOptions& group, const ParameterBatch& batch,
                                 detail::GroupRate& rate) {
   detail::euclidean_sgd_(group, euclidean_terms(static_cast<const CayleyMuonOptions&>(group)), batch, rate);
+}
+
+bool CayleyMuon::is_stepped_alone(const GroupOptions& group, const at::Tensor& point) const {
+  const auto& options = static_cast<const CayleyMuonOptions&>(group);
+  return detail::has_kernels_for(point, options.cayley(), &options.terms()) ||
+         ManifoldOptimizer::is_stepped_alone(group, point);
 }
 
 }  // namespace stiefel

@@ -1,5 +1,7 @@
 #include <stiefel/optim/cayley_sgd.h>
 
+#include "device.h"
+
 namespace stiefel {
 
 void CayleySGDOptions::validate() const {
@@ -49,6 +51,12 @@ void CayleySGD::step_manifold(const GroupOptions& group, const ParameterBatch& b
 void CayleySGD::step_euclidean(const GroupOptions& group, const ParameterBatch& batch,
                                detail::GroupRate& rate) {
   detail::euclidean_sgd_(group, static_cast<const CayleySGDOptions&>(group).terms(), batch, rate);
+}
+
+bool CayleySGD::is_stepped_alone(const GroupOptions& group, const at::Tensor& point) const {
+  const auto& options = static_cast<const CayleySGDOptions&>(group);
+  return detail::has_kernels_for(point, options.cayley()) ||
+         ManifoldOptimizer::is_stepped_alone(group, point);
 }
 
 }  // namespace stiefel

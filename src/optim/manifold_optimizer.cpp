@@ -11,9 +11,11 @@
 #include "batches.h"
 #include "compat.h"
 #include "device.h"
+#include "part_of_step.h"
 #include "shard_extents.h"
 #include "shared_steps.h"
 #include "step_matrices.h"
+#include "step_part.h"
 
 namespace stiefel {
 
@@ -116,6 +118,22 @@ detail::ParameterBatch choose(const detail::ParameterBatch& all, const std::vect
     for (const size_t i : entries) chosen.sharding.lengths.push_back(all.sharding.lengths[i]);
   }
   return chosen;
+}
+
+/// The matrices of a group that the whole step computes together with `point`, where `part` is less than
+/// that.
+std::vector<detail::MatrixShape> shapes_of_whole(const OptimizerParamGroup& group, const at::Tensor& point,
+                                                 const detail::StepPart& part) {
+  std::vector<detail::MatrixShape> shapes;
+  if (!part.in_step) return shapes;
+  for (const auto& parameter : group.params()) {
+    const auto type = is_reduced(parameter) ? at::kFloat : parameter.scalar_type();
+    if (parameter.device() != point.device() || type != point.scalar_type()) continue;
+    if (!part.in_step(parameter)) continue;
+    const MatrixView view(parameter.detach(), options_of(group).batched());
+    shapes.insert(shapes.end(), static_cast<size_t>(view.batch()), {view.p(), view.n()});
+  }
+  return shapes;
 }
 
 /// All weights on the manifold that every rank has whole, in the order of the groups.
@@ -359,7 +377,34 @@ void ManifoldOptimizer::report_off_manifold(Counters& counters) const {
   detail::fail_off_manifold(matrices, worst, batched);
 }
 
-void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::GroupRate& rate) {
+bool ManifoldOptimizer::is_stepped_alone(const GroupOptions& options, const at::Tensor& point) const {
+  const MatrixView view(point, options.batched());
+  return point.device().is_cpu() && !detail::is_small_matrix(view.p() * view.n(), point.device());
+}
+
+std::vector<ManifoldOptimizer::StepUnit> ManifoldOptimizer::step_units() const {
+  std::vector<StepUnit> units;
+  for (const auto& group : param_groups_) {
+    const auto& options = options_of(group);
+    if (options.manifold() != Manifold::kStiefel) continue;
+    const auto& all = group.params();
+    const auto kind = [&](size_t i) {
+      const auto* state = find_state(all[i]);
+      const auto point = state && state->master.defined() ? state->master : all[i].detach();
+      const MatrixView view(point, options.batched());
+      const bool alone = is_stepped_alone(options, point);
+      return std::make_tuple(alone ? static_cast<int64_t>(i) : -1, point.scalar_type(), point.device().type(),
+                             point.device().index(), view.batch(), view.p(), view.n());
+    };
+    for (const auto& entries : detail::group_by(all.size(), kind)) {
+      units.push_back({detail::pick(all, entries), options.batched()});
+    }
+  }
+  return units;
+}
+
+void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::GroupRate& rate,
+                                            const detail::StepPart& part) {
   const auto& options = options_of(group);
   ParameterBatch all;
   std::vector<std::pair<at::Tensor, at::Tensor>> apart;  // points that are not their parameters' memory
@@ -374,6 +419,7 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::
   }
   for (size_t i = 0; i < group.params().size(); ++i) {
     auto& parameter = group.params()[i];
+    if (!part.takes(parameter)) continue;
     if (sharded ? !have[i] : !is_mine(parameter) || !parameter.grad().defined()) continue;
     // Nothing flows through a part that is empty; the step takes zeros of its shape.
     const auto gradient = parameter.grad().defined() ? parameter.grad() : at::zeros_like(parameter);
@@ -401,7 +447,9 @@ void ManifoldOptimizer::step_manifold_group(OptimizerParamGroup& group, detail::
     return std::make_tuple(all.points[i].scalar_type(), device.type(), device.index());
   };
   for (const auto& entries : detail::group_by(all.points.size(), kind)) {
-    const auto device = all.points[entries[0]].device();
+    const auto& first = all.points[entries[0]];
+    const auto device = first.device();
+    const detail::PartOfStep scope(shapes_of_whole(group, first, part));
     step_manifold(options, choose(all, entries), rate.on(device), counters_on(device, sharded));
   }
   for (const auto& [point, home] : apart) home.copy_(point);
@@ -421,7 +469,7 @@ void ManifoldOptimizer::step_euclidean_group(OptimizerParamGroup& group, detail:
   if (!batch.points.empty()) step_euclidean(options_of(group), batch, rate);
 }
 
-void ManifoldOptimizer::check_capture() const {
+void ManifoldOptimizer::check_capture(const detail::StepPart& part) const {
   c10::optional<at::Device> asked;
   bool captures = false;
   for (size_t i = 0; i < param_groups_.size(); ++i) {
@@ -433,7 +481,9 @@ void ManifoldOptimizer::check_capture() const {
       }
       if (!captures || !parameter.grad().defined()) continue;
       const auto& options = options_of(group);
-      if (options.manifold() == Manifold::kStiefel && !options.is_sharded() && !is_mine(parameter)) continue;
+      const bool on_manifold = options.manifold() == Manifold::kStiefel;
+      if (on_manifold ? !part.manifold || !part.takes(parameter) : !part.euclidean) continue;
+      if (on_manifold && !options.is_sharded() && !is_mine(parameter)) continue;
       TORCH_CHECK(find_state(parameter) && groups_[i].rate.has_copies(),
                   "stiefel: a step is captured into a CUDA graph before it was ever taken, so every replay "
                   "would make its buffers again; take one step before the capture");
@@ -451,27 +501,71 @@ at::Tensor ManifoldOptimizer::step(LossClosure closure) {
     const at::AutoGradMode with_grad(true);
     loss = closure();
   }
+  TORCH_CHECK(
+      !is_in_parts_,
+      "stiefel: a part of this step may have been taken behind the backward pass; end it with finish() "
+      "of the OverlappedStep, or cancel(), instead of step()");
   const at::NoGradGuard no_grad;
+  const auto all = detail::StepPart::all();
   prepare();
   check_ranks();
-  check_capture();
+  check_capture(all);
+  begin_step();
+  step_part(all);
+  end_step();
+  return loss;
+}
+
+/// What comes before the first part of a step.
+void ManifoldOptimizer::begin_step() {
   refresh_rates();
   consolidated_on_ = -1;
   consolidated_.clear();
   if (has_states_of_others_) release_states_of_others();
+}
+
+void ManifoldOptimizer::step_part(const detail::StepPart& part) {
   for (size_t i = 0; i < param_groups_.size(); ++i) {
     auto& group = param_groups_[i];
     if (options_of(group).manifold() == Manifold::kStiefel) {
-      step_manifold_group(group, groups_[i].rate);
-    } else {
+      if (part.manifold) step_manifold_group(group, groups_[i].rate, part);
+    } else if (part.euclidean) {
       step_euclidean_group(group, groups_[i].rate);
     }
   }
+}
+
+/// What comes after the last one.
+void ManifoldOptimizer::end_step() {
   if (sharing_) exchange_steps();
   for (auto& counters : counters_) {
     if (counters.skipped.device().is_cpu()) report_off_manifold(counters);
   }
-  return loss;
+}
+
+/// The same as begin_step() for a step whose gradients are still to come.
+void ManifoldOptimizer::begin_parts() {
+  const at::NoGradGuard no_grad;
+  TORCH_CHECK(
+      !is_in_parts_,
+      "stiefel: this optimiser's step is under way in another OverlappedStep; give an optimiser to one");
+  TORCH_CHECK(!sharing_,
+              "stiefel: the steps of this optimiser are shared among ranks, so its gradients are final only "
+              "when all ranks have added them up, after the backward pass; call step() then");
+  prepare();
+  check_ranks();
+  for (size_t i = 0; i < param_groups_.size(); ++i) {
+    const auto& rate = groups_[i].rate;
+    const double lr = options_of(param_groups_[i]).lr();
+    if (!rate.has_copies() || rate.value() == lr) continue;
+    for (const auto& parameter : param_groups_[i].params()) {
+      TORCH_CHECK(
+          !detail::is_capturing(parameter.device()), "stiefel: a rate has changed to ", lr,
+          " since the last step, and a capture would freeze it; call refresh_rates() before the capture");
+    }
+  }
+  begin_step();
+  is_in_parts_ = true;
 }
 
 void ManifoldOptimizer::check_ranks() const {

@@ -364,6 +364,51 @@ TEST(MixedPlan, CutsALongMatrixForTheProcessorsThereAre) {
   EXPECT_LT(products(1), products(132));
 }
 
+/// How the sums over n of each matrix are cut, in the order of the shapes: slabs, and the blocks of each
+/// part.
+std::vector<std::string> cuts_of(const MixedPlan& plan) {
+  std::vector<std::string> cuts;
+  for (const auto& l : entries_of(plan, plan.lists().layouts)) {
+    std::string text;
+    for (const auto& sums : {l.drift, l.rest, l.first_overlap, l.overlap, l.gram}) {
+      text += std::to_string(sums.slabs) + " ";
+    }
+    cuts.push_back(text);
+  }
+  for (const auto& list : {plan.lists().first_products, plan.lists().second_products}) {
+    std::vector<std::set<std::tuple<int, int, int>>> ranges(cuts.size());
+    for (const auto& product : entries_of(plan, list)) {
+      const auto matrix = static_cast<size_t>(product.matrix);
+      ranges[matrix].insert({product.from, product.to, product.runs});
+    }
+    for (size_t i = 0; i < cuts.size(); ++i) {
+      for (const auto& [from, to, runs] : ranges[i]) {
+        cuts[i] += "[" + std::to_string(from) + "," + std::to_string(to) + ")" + std::to_string(runs) + " ";
+      }
+    }
+  }
+  return cuts;
+}
+
+TEST(MixedPlan, CutsAPartOfAStepAsTheWholeStep) {
+  const std::vector<Shape> vgg{{27, 64},    {64, 576},   {128, 576},  {128, 1152}, {256, 1152},
+                               {256, 2304}, {256, 2304}, {512, 2304}, {512, 4608}, {512, 4608},
+                               {512, 4608}, {512, 4608}, {512, 4608}};
+  const auto whole = cuts_of(MixedPlan(vgg, 132));
+  EXPECT_EQ(cuts_of(MixedPlan(vgg, 132, vgg)), whole);
+  bool differ = false;  // parts that are planned alone
+  for (const size_t size : {size_t{1}, size_t{2}, size_t{5}}) {
+    for (size_t first = 0; first + size <= vgg.size(); ++first) {
+      const auto from = static_cast<std::ptrdiff_t>(first), to = static_cast<std::ptrdiff_t>(first + size);
+      const std::vector<Shape> part(vgg.begin() + from, vgg.begin() + to);
+      const std::vector<std::string> expected(whole.begin() + from, whole.begin() + to);
+      EXPECT_EQ(cuts_of(MixedPlan(part, 132, vgg)), expected) << first << " and " << size;
+      differ = differ || cuts_of(MixedPlan(part, 132)) != expected;
+    }
+  }
+  EXPECT_TRUE(differ);
+}
+
 TEST(MixedPlan, IsTheSameEveryTime) {
   const std::vector<Shape> shapes{{3, 7}, {640, 5760}, {64, 576}};
   EXPECT_EQ(MixedPlan(shapes, 132).table(), MixedPlan(shapes, 132).table());

@@ -89,9 +89,9 @@ TEST(Config, ResultNeutralOptionsAreCopiedAndNoOthers) {
   Config config;
   copy_result_neutral_options(config, from);
   EXPECT_EQ(differences(config, Config{}),
-            (Values{"data-dir", "graph", "threads", "tensorboard", "checkpoint-every"}));
+            (Values{"data-dir", "graph", "overlap-steps", "threads", "tensorboard", "checkpoint-every"}));
   copy_result_neutral_options(from, Config{});
-  EXPECT_EQ(differences(from, config).size(), differences(from, Config{}).size() + 5);
+  EXPECT_EQ(differences(from, config).size(), differences(from, Config{}).size() + 6);
 }
 
 TEST(ConfigEntries, KeysOfAnyVersionAreReadInTheirOrder) {

@@ -175,22 +175,57 @@ TEST(HalfWeights, AreTheParametersRoundedAndGiveTheirGradientsBack) {
     const HalfWeights none(*net, NetworkPrecision::kTf32);
     EXPECT_TRUE(convolutions[0]->weight.is_same(parameters[0]));
   }
-  {
-    const HalfWeights halves(*net, NetworkPrecision::kBf16);
-    at::Tensor loss = torch::zeros({});
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      const auto& half = convolutions[i]->weight;
-      EXPECT_TRUE(at::equal(half, parameters[i].to(at::kBFloat16)));
-      EXPECT_EQ(half.strides(), parameters[i].strides());
-      if (i != 1) loss = loss + (half * factors[i]).to(at::kFloat).sum();
+  for (const int64_t parts : {1, 3, 1000}) {
+    for (const auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
+    {
+      const HalfWeights halves(*net, NetworkPrecision::kBf16, parts);
+      at::Tensor loss = torch::zeros({});
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        const auto& half = convolutions[i]->weight;
+        EXPECT_TRUE(at::equal(half, parameters[i].to(at::kBFloat16)));
+        EXPECT_EQ(half.strides(), parameters[i].strides());
+        if (i != 1) loss = loss + (half * factors[i]).to(at::kFloat).sum();
+      }
+      loss.backward();
     }
-    loss.backward();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      EXPECT_TRUE(convolutions[i]->weight.is_same(parameters[i]));
+      ASSERT_EQ(parameters[i].grad().defined(), i != 1) << "the second was in no loss";
+      if (i == 1) continue;
+      EXPECT_TRUE(at::equal(parameters[i].grad(), factors[i].to(at::kFloat)));
+    }
   }
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    EXPECT_TRUE(convolutions[i]->weight.is_same(parameters[i]));
-    ASSERT_EQ(parameters[i].grad().defined(), i != 1) << "the second was in no loss";
-    if (i == 1) continue;
-    EXPECT_TRUE(at::equal(parameters[i].grad(), factors[i].to(at::kFloat)));
+  const torch::NoGradGuard no_grad;
+  const HalfWeights halves(*net, NetworkPrecision::kBf16, 3);
+  EXPECT_FALSE(convolutions[0]->weight.requires_grad());
+}
+
+TEST(HalfWeights, PartsGiveTheirGradientsBackWhileTheBackwardPassGoesOn) {
+  torch::nn::Sequential net;
+  for (int i = 0; i < 6; ++i)
+    net->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(4, 4, 1).bias(false)));
+  const auto there = [&] {  // how many gradients are
+    int64_t count = 0;
+    for (const auto& parameter : net->parameters()) count += parameter.grad().defined();
+    return count;
+  };
+  for (const auto& [parts, expected] : std::vector<std::pair<int64_t, std::vector<int64_t>>>{
+           {1, {0, 0, 0, 0, 0, 0}},
+           {2, {0, 0, 0, 3, 3, 3}},
+           {3, {0, 0, 2, 2, 4, 4}},
+           {6, {0, 1, 2, 3, 4, 5}}}) {
+    net->zero_grad();
+    for (const auto& parameter : net->parameters()) parameter.mutable_grad() = at::Tensor();
+    std::vector<int64_t> seen;  // when each layer is reached, from the last
+    const HalfWeights halves(*net, NetworkPrecision::kBf16, parts);
+    at::Tensor x = torch::ones({4});
+    for (const auto& module : net->children()) {
+      x = torch::mv(module->as<torch::nn::Conv2dImpl>()->weight.to(at::kFloat).view({4, 4}), x).tanh();
+      x.register_hook([&](at::Tensor) { seen.push_back(there()); });
+    }
+    x.sum().backward();
+    EXPECT_EQ(seen, expected) << parts;
+    EXPECT_EQ(there(), 6);
   }
 }
 

@@ -108,6 +108,7 @@ class STIEFEL_API CayleyAdam : public ManifoldOptimizer {
                      const Counters& counters) override;
   void step_euclidean(const GroupOptions& options, const ParameterBatch& batch,
                       detail::GroupRate& rate) override;
+  bool is_stepped_alone(const GroupOptions& options, const at::Tensor& point) const override;
 };
 
 }  // namespace stiefel

@@ -51,8 +51,11 @@ STIEFEL_API std::vector<int64_t> batch_shape_of(const at::Tensor& point, const G
 
 class SharedSteps;
 struct ShardExtents;
+struct StepPart;
 
 }  // namespace detail
+
+class OverlappedStep;
 
 /// What all optimisers here share: groups on the manifold beside Euclidean ones, batching by shape,
 /// the checks at the start, and archives from which training continues bit for bit.
@@ -140,10 +143,21 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
   virtual void step_euclidean(const GroupOptions& options, const ParameterBatch& batch,
                               detail::GroupRate& rate) = 0;
 
+  /// Whether a step computes this weight apart from all others, so that its result has the same bits whatever
+  /// is stepped with it. Weights of which this is not true are stepped with all others of their shape.
+  virtual bool is_stepped_alone(const GroupOptions& options, const at::Tensor& point) const;
+
   /// Validates and prepares groups that have not been seen yet. Constructors of derived classes call it last.
   void prepare();
 
  private:
+  friend class OverlappedStep;  // takes a step in parts
+
+  /// Weights on the manifold of one group that must be stepped together, for results to keep their bits.
+  struct StepUnit {
+    std::vector<at::Tensor> weights;
+    bool batched;
+  };
   struct Group {
     size_t prepared = 0;  // how many of its parameters are
     detail::GroupRate rate;
@@ -152,9 +166,15 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
   ParamState& state_of(const at::Tensor& parameter);
   const ParamState* find_state(const at::Tensor& parameter) const;
   void place_on_manifold(const std::vector<at::Tensor>& parameters, const GroupOptions& options);
-  void check_capture() const;
+  void check_capture(const detail::StepPart& part) const;
+  void begin_step();
+  void step_part(const detail::StepPart& part);
+  void end_step();
+  void begin_parts();
+  std::vector<StepUnit> step_units() const;
   void follow_changes(const at::Tensor& parameter, ParamState& state, const GroupOptions& options) const;
-  void step_manifold_group(torch::optim::OptimizerParamGroup& group, detail::GroupRate& rate);
+  void step_manifold_group(torch::optim::OptimizerParamGroup& group, detail::GroupRate& rate,
+                           const detail::StepPart& part);
   void step_euclidean_group(torch::optim::OptimizerParamGroup& group, detail::GroupRate& rate);
   void place_shards_on_manifold(const std::vector<at::Tensor>& parameters, const GroupOptions& options);
   const detail::ShardExtents& extents_of(const at::Tensor& parameter) const;
@@ -176,6 +196,7 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
   std::map<const void*, std::unique_ptr<ParamState>> consolidated_;  // whole states beside those of this rank
   int64_t consolidated_on_ = -1;                                     // the rank that has all states
   bool has_states_of_others_ = false;
+  bool is_in_parts_ = false;  // between the first and the last part of a step
 };
 
 }  // namespace stiefel
