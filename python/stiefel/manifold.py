@@ -7,6 +7,8 @@ smaller side is orthonormal: the rows where p ≤ n, the columns where p > n. Wi
 import torch
 from torch import Tensor
 
+from ._errors import in_python_words
+
 __all__ = ["cayley_retraction", "defect", "orthonormalize_", "project_tangent"]
 
 
@@ -19,6 +21,7 @@ def defect(weight: Tensor, batched: bool = False) -> Tensor:
     return torch.ops.stiefel.defect(weight, batched)
 
 
+@in_python_words
 @torch.no_grad()
 def orthonormalize_(weight: Tensor, batched: bool = False) -> Tensor:
     """Replaces each matrix by the nearest orthonormal one, UVᴴ of X = UΣVᴴ, and returns the weight.

@@ -1,4 +1,6 @@
 """What all optimizers here share."""
+import difflib
+import inspect
 import math
 import warnings
 from dataclasses import dataclass, field
@@ -8,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from .._errors import with_python_names
 from ..manifold import defect, orthonormalize_
 
 Group = Dict[str, Any]
@@ -23,6 +26,25 @@ _FARTHEST_START = 0.5
 _REDUCED = (torch.float16, torch.bfloat16)
 # State tensors that hold one number per matrix.
 _PER_MATRIX = ("second_moment", "step")
+# The options of every optimizer here.
+_COMMON_OPTIONS: Group = {
+    "manifold": "stiefel",
+    "batched": False,
+    "orthonormalize_on_start": True,
+    "capturable": False,
+}
+# What torch itself puts into groups: names, what schedulers keep there, and how its own steps are computed.
+_OF_TORCH = {"params", "name", "param_names", "foreach", "fused", "initial_lr", "max_lr", "min_lr", "swa_lr"}
+_OF_TORCH |= {"base_momentum", "max_momentum"}
+# Options of torch's that change the step, and that no optimizer here has: accepted where they are off.
+_OF_TORCH_AND_OFF = {"maximize", "amsgrad", "differentiable"}
+# Options by which to tell whose a state is that names no optimizer.
+_SIGNS = (
+    ("torch.optim.Adam or AdamW", {"betas", "amsgrad"}),
+    ("torch.optim.SGD", {"momentum", "dampening", "nesterov"}),
+    ("torch.optim.RMSprop", {"alpha", "centered"}),
+    ("torch.optim.Adagrad", {"lr_decay", "initial_accumulator_value"}),
+)
 
 # Whether torch.compile is tracing (torch 2.1 and later): then nothing may read a tensor's value.
 _is_compiling: Callable[[], bool] = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
@@ -113,14 +135,7 @@ class ManifoldOptimizer(Optimizer):
 
     def __init__(self, params: Params, defaults: Group) -> None:
         self._init_private()
-        defaults = {**defaults}
-        for name, value in (
-            ("manifold", "stiefel"),
-            ("batched", False),
-            ("orthonormalize_on_start", True),
-            ("capturable", False),
-        ):
-            defaults.setdefault(name, value)
+        defaults = {**_COMMON_OPTIONS, **defaults}
         listed: Any = params if isinstance(params, Tensor) else list(params)  # torch refuses a tensor
         groups = [entry for entry in listed if isinstance(entry, dict)]
         if not any(group.get("manifold") == "euclidean" for group in groups):
@@ -194,7 +209,20 @@ class ManifoldOptimizer(Optimizer):
         try:
             self._step_manifold(group, Batch(), torch.zeros((), dtype=torch.float64), Counters(cpu))
         except RuntimeError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(with_python_names(str(error))) from None
+
+    def _check_names(self, group: Group) -> None:
+        """A misspelt option would leave the default in its place."""
+        for name in group:
+            off = name in _OF_TORCH_AND_OFF and not group[name]
+            if name in self.defaults or name in _OF_TORCH or off:
+                continue
+            near = difflib.get_close_matches(str(name), self.defaults, 1)
+            meant = f"did you mean {near[0]!r}?" if near else f"the options are {', '.join(self.defaults)}."
+            raise ValueError(
+                f"stiefel: {type(self).__name__} has no option {name!r} for a parameter group; {meant} Entries"
+                " of your own can be set in optimizer.param_groups afterwards"
+            )
 
     def add_param_group(self, param_group: Group) -> None:
         """Adds a group. Options that it lacks are the defaults; those that only Euclidean groups use are not
@@ -204,12 +232,14 @@ class ManifoldOptimizer(Optimizer):
         if param_group.get("manifold", self.defaults["manifold"]) == "stiefel":
             for name, neutral in self._euclidean_only.items():
                 param_group.setdefault(name, neutral)
+        self._check_names(param_group)
         options = {**self.defaults, **param_group}
         self._check_group(options)
         self._check_method(options)
         waits = self._what_waits_for_host(options) if options["manifold"] == "stiefel" else ""
         if options["capturable"] and waits:
             raise ValueError(f"stiefel: capturable is True, but {waits}")
+        _check_listed_once(param_group)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         try:
@@ -459,18 +489,19 @@ class ManifoldOptimizer(Optimizer):
     @torch.no_grad()
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Loads a state. Tensors keep the types in which they were saved: a float32 master of a bfloat16
-        parameter stays float32."""
+        parameter stays float32. Options that the state lacks, being from a version that did not have them,
+        stay as they are. A state that does not fit raises ValueError and changes nothing."""
         if not hasattr(self, "register_load_state_dict_pre_hook"):  # before torch 2.1
-            self._check_state(state_dict)
+            state_dict = self._check_state(state_dict)
             super().load_state_dict(state_dict)
             self._adopt_state(state_dict)
             return
         # The user's hooks may replace the state before it is loaded, and see it after.
         replaced: Dict[str, Any] = {}
 
-        def check(_: Optimizer, state: Dict[str, Any]) -> None:
-            self._check_state(state)
-            replaced.update(state)
+        def check(_: Optimizer, state: Dict[str, Any]) -> Dict[str, Any]:
+            replaced.update(self._check_state(state))
+            return replaced
 
         handles = [
             self.register_load_state_dict_pre_hook(check),
@@ -484,8 +515,6 @@ class ManifoldOptimizer(Optimizer):
 
     def _adopt_state(self, state_dict: Dict[str, Any]) -> None:
         """What torch has loaded as it loads its own states, put right."""
-        for group in self.param_groups:
-            self._check_group(group)
         for parameter, group, saved in self._saved_states(state_dict):
             for key, value in saved.items():
                 if isinstance(value, Tensor):
@@ -504,27 +533,47 @@ class ManifoldOptimizer(Optimizer):
                     result.append((parameter, saved_group, state_dict["state"][key]))
         return result
 
-    def _check_state(self, state_dict: Dict[str, Any]) -> None:
-        """Everything is checked first, so that a bad state changes nothing."""
-        saved_by = state_dict.get("stiefel", {}).get("optimizer", type(self).__name__)
-        if saved_by != type(self).__name__:
+    def _check_state(self, state_dict: Dict[str, Any]) -> Dict[str, Any]:
+        """The state with all options of its groups. Everything is checked first, so that a bad state changes
+        nothing."""
+        if not {"state", "param_groups"} <= set(state_dict):
+            raise ValueError(
+                "stiefel: this is no state of an optimizer, which has the entries 'state' and 'param_groups';"
+                f" it has {', '.join(map(repr, state_dict)) or 'none'}. Load what state_dict() has returned"
+            )
+        groups = state_dict["param_groups"]
+        saved_by = state_dict.get("stiefel", {}).get("optimizer")
+        if saved_by is None and any("manifold" not in group for group in groups):
+            saved_by = _whose(groups)
+        if saved_by not in (None, type(self).__name__):
             raise ValueError(
                 f"stiefel: the state is of {saved_by}, not of {type(self).__name__}; load it with"
                 " the optimizer that saved it"
             )
+        # torch checks their numbers before it loads anything.
+        completed = [
+            {**{name: group[name] for name in self.defaults}, **saved}
+            for group, saved in zip(self.param_groups, groups)
+        ]
+        if len(completed) == len(groups):
+            state_dict = {**state_dict, "param_groups": completed}
+        for group in completed:
+            self._check_group(group)
+            self._check_method(group)
         for parameter, group, saved in self._saved_states(state_dict):
             for key, value in saved.items():
                 if not isinstance(value, Tensor):
                     continue
                 expected = parameter.shape
                 if key in _PER_MATRIX:
-                    stacked = group.get("batched", False) and self._is_on_manifold(group, parameter)
+                    stacked = group["batched"] and self._is_on_manifold(group, parameter)
                     expected = parameter.shape[:-2] if stacked else torch.Size()
                 if value.shape != expected:
                     raise ValueError(
                         f"stiefel: the saved {key!r} of a parameter of shape {tuple(parameter.shape)} has the"
                         f" shape {tuple(value.shape)} instead of {tuple(expected)}"
                     )
+        return state_dict
 
     def _adopt(self, key: str, value: Tensor, parameter: Tensor, group: Group) -> Tensor:
         """A loaded tensor where a step expects it: numbers on the parameter's device (Euclidean step counts
@@ -538,9 +587,45 @@ class ManifoldOptimizer(Optimizer):
         return {**super().__getstate__(), "_skipped_before": self._total_skipped()}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
-        if "_rates" not in self.__dict__:  # a copy, or unpickled; load_state_dict calls this too
+        loads = "_rates" in self.__dict__  # load_state_dict calls this too; else a copy, or unpickled
+        if not loads:
             self._init_private()
         super().__setstate__(state)
+        if loads:
+            return
+        # An optimizer that another version has pickled may lack options, also among its defaults.
+        self.defaults = {**_COMMON_OPTIONS, **_constructor_defaults(type(self)), **self.defaults}
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+
+
+def _constructor_defaults(kind: type) -> Group:
+    """The options that the constructor of an optimizer has defaults for."""
+    parameters = inspect.signature(kind.__init__).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty}
+
+
+def _whose(groups: List[Group]) -> str:
+    """The optimizer that has saved groups which are not of one here, as far as their options tell."""
+    names = set().union(*groups) - {"params"}
+    guess = next((f"{optimizer}, or one like it" for optimizer, signs in _SIGNS if signs <= names), "")
+    return guess or f"another optimizer (with the options {', '.join(sorted(map(str, names)))})"
+
+
+def _check_listed_once(group: Group) -> None:
+    """A parameter that is listed twice would move twice in a step. Of two groups torch checks it."""
+    parameters = group.get("params")
+    if not isinstance(parameters, (list, tuple)):
+        return
+    seen: Set[int] = set()
+    for parameter in parameters:
+        if id(parameter) in seen and isinstance(parameter, Tensor):
+            raise ValueError(
+                f"stiefel: a parameter of shape {tuple(parameter.shape)} is listed twice in a group; list each"
+                " once"
+            )
+        seen.add(id(parameter))
 
 
 def _batch_of(batches: Dict[Any, Batch], key: Any) -> Batch:
