@@ -47,8 +47,8 @@ class Ranks:
     def __init__(self, process_group: Any = None) -> None:
         if not dist.is_available():
             raise RuntimeError(
-                f"stiefel: torch {torch.__version__} is built without torch.distributed, which several processes"
-                " need"
+                f"stiefel: torch {torch.__version__} is built without torch.distributed, which several"
+                " processes need"
             )
         if process_group is None and not dist.is_initialized():
             raise RuntimeError(

@@ -12,12 +12,22 @@ from ._errors import in_python_words
 __all__ = ["cayley_retraction", "defect", "orthonormalize_", "project_tangent"]
 
 
+def check_whole(weight: Tensor) -> None:
+    """Raises TypeError for a DTensor, of which the operators would read one rank's part."""
+    if hasattr(weight, "device_mesh"):
+        raise TypeError(
+            f"stiefel: a weight of shape {tuple(weight.shape)} is a DTensor; give its full_tensor(), or call"
+            " this before the weight is divided"
+        )
+
+
 @torch.no_grad()
 def defect(weight: Tensor, batched: bool = False) -> Tensor:
     """‖XᴴX − I‖_F of each matrix, computed in double: how far it is off the manifold.
 
     Returns a 0-dim tensor, or with ``batched`` a tensor of the leading sizes.
     """
+    check_whole(weight)
     return torch.ops.stiefel.defect(weight, batched)
 
 
@@ -28,6 +38,7 @@ def orthonormalize_(weight: Tensor, batched: bool = False) -> Tensor:
 
     Raises RuntimeError where a matrix is rank-deficient or not finite: then there is no nearest one.
     """
+    check_whole(weight)
     torch.ops.stiefel.orthonormalize_(weight, batched)
     return weight
 

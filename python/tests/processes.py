@@ -61,7 +61,7 @@ class Processes:
             process.start()
 
     def run(self, size, function, *arguments):
-        """What function(process group, rank, size, *arguments) returns on each of the first ``size`` ranks."""
+        """What function(process group, rank, size, *arguments) returns on each of the first ranks."""
         for tasks in self._tasks[:size]:
             tasks.put((function, size, arguments))
         found, errors = {}, []

@@ -20,9 +20,22 @@ def local_part(tensor: Tensor) -> Tensor:
     return tensor.to_local() if is_dtensor(tensor) else tensor  # type: ignore[operator]
 
 
-def whole_of(tensor: Tensor) -> Tensor:
-    """All of a DTensor, called by all ranks; another tensor itself."""
-    return tensor.full_tensor() if is_dtensor(tensor) else tensor  # type: ignore[operator]
+def _as_sent(tensor: Any) -> Any:
+    """A DTensor in a type that can be sent: half and bfloat16 as float32 by Gloo, which knows neither."""
+    reduced = tensor.dtype in (torch.float16, torch.bfloat16)
+    return tensor.float() if reduced and tensor.device_mesh.device_type == "cpu" else tensor
+
+
+def whole_of(tensor: Any) -> Any:
+    """All of a DTensor, called by all ranks; anything else itself."""
+    return _as_sent(tensor).full_tensor().to(tensor.dtype) if is_dtensor(tensor) else tensor
+
+
+def moved_to(tensor: Any, placements: Any) -> Any:
+    """A DTensor in other placements; called by all ranks."""
+    if tuple(tensor.placements) == tuple(placements):
+        return tensor
+    return _as_sent(tensor).redistribute(tensor.device_mesh, placements).to(tensor.dtype)
 
 
 def matrix_sides(shape: torch.Size, batched: bool) -> List[int]:
@@ -51,8 +64,8 @@ class Division:
             for d, (mine, other) in enumerate(zip(part.shape, shape)):
                 if d != axis and mine != other:
                     raise ValueError(
-                        f"stiefel: this rank's part of a weight has the shape {tuple(part.shape)}, that of rank"
-                        f" {rank} has {other} in dimension {d}; only dimension {axis} is divided"
+                        f"stiefel: this rank's part of a weight has the shape {tuple(part.shape)}, that of"
+                        f" rank {rank} has {other} in dimension {d}; only dimension {axis} is divided"
                     )
         self.lengths: List[int] = [shape[axis] for shape in everywhere]
         self.whole_shape = torch.Size(
@@ -135,7 +148,9 @@ class DTensorPlace:
         self.placements = self.home  # in which it is stepped
         self.mesh_dim: Optional[int] = None  # along which it is divided; none: every rank has it whole
         divided = [
-            i for i, placement in enumerate(self.home) if not placement.is_replicate() and self.mesh.size(i) > 1
+            i
+            for i, placement in enumerate(self.home)
+            if not placement.is_replicate() and self.mesh.size(i) > 1
         ]
         if not divided:
             return
@@ -169,17 +184,15 @@ class DTensorPlace:
         """A DTensor of the parameter's shape in the placement in which it is stepped."""
         if not is_dtensor(tensor):
             raise TypeError(
-                f"stiefel: the gradient of a DTensor of shape {tuple(tensor.shape)} is none; give it a gradient"
-                " with a mesh and placements"
+                f"stiefel: the gradient of a DTensor of shape {tuple(tensor.shape)} is none; give it a"
+                " gradient with a mesh and placements"
             )
-        if tuple(tensor.placements) == self.placements:
-            return tensor
-        return tensor.redistribute(self.mesh, self.placements)
+        return moved_to(tensor, self.placements)
 
     def write(self, point: Any, parameter: Any) -> None:
         """Makes a parameter what a point is that was stepped in its place."""
         if self.placements != self.home:
-            point = point.to(parameter.dtype).redistribute(self.mesh, self.home)
+            point = moved_to(point.to(parameter.dtype), self.home)
         home = local_part(parameter.detach())
         if local_part(point) is not home:
             home.copy_(local_part(point))
@@ -191,7 +204,7 @@ def adopt_dtensor(value: Tensor, parameter: Any, place: Optional[DTensorPlace]) 
 
     placements = tuple(parameter.placements) if place is None else place.placements
     if not is_dtensor(value):
-        return distribute_tensor(value.detach().to(parameter.device), parameter.device_mesh, placements)
-    if tuple(value.placements) != placements:  # type: ignore[attr-defined]
-        value = value.redistribute(parameter.device_mesh, placements)  # type: ignore[operator]
-    return value.detach().clone()
+        # A copy, since a replicated tensor would be the loaded state's own memory.
+        value = value.detach().to(parameter.device, copy=True)
+        return distribute_tensor(value, parameter.device_mesh, placements)
+    return moved_to(value.detach(), placements).clone()

@@ -96,9 +96,9 @@ class Counters:
         self.skipped = torch.zeros((), dtype=torch.int64, device=device)
         self.off_manifold = torch.zeros((), dtype=torch.int64, device=device)
         self.reported = 0  # of the latter, how many an error has named
-        # The same of the other ranks' weights, and how many of these ranks' steps have failed.
-        self.elsewhere = torch.zeros(3, dtype=torch.int64, device=device)
-        self.reported_failures = 0
+        self.elsewhere = torch.zeros(2, dtype=torch.int64, device=device)  # the same of other ranks' weights
+        self.failures: Optional[Tensor] = None  # how many shared steps have failed, of each rank
+        self.reported_failures: List[int] = []
 
     def total_skipped(self) -> int:
         return int(self.skipped) + int(self.elsewhere[0])
@@ -272,8 +272,8 @@ class ManifoldOptimizer(Optimizer):
             near = difflib.get_close_matches(str(name), self.defaults, 1)
             meant = f"did you mean {near[0]!r}?" if near else f"the options are {', '.join(self.defaults)}."
             raise ValueError(
-                f"stiefel: {type(self).__name__} has no option {name!r} for a parameter group; {meant} Entries"
-                " of your own can be set in optimizer.param_groups afterwards"
+                f"stiefel: {type(self).__name__} has no option {name!r} for a parameter group;"
+                f" {meant} Entries of your own can be set in optimizer.param_groups afterwards"
             )
 
     def add_param_group(self, param_group: Group) -> None:
@@ -281,6 +281,11 @@ class ManifoldOptimizer(Optimizer):
         handed on to a group on the manifold."""
         if not isinstance(param_group, dict):
             raise TypeError(f"stiefel: a parameter group is a dict; got {type(param_group).__name__}")
+        parameters = param_group["params"]
+        if isinstance(parameters, Tensor):
+            param_group["params"] = [parameters]
+        elif not isinstance(parameters, set):  # which torch refuses
+            param_group["params"] = list(parameters)
         if param_group.get("manifold", self.defaults["manifold"]) == "stiefel":
             for name, neutral in self._euclidean_only.items():
                 param_group.setdefault(name, neutral)
@@ -292,6 +297,7 @@ class ManifoldOptimizer(Optimizer):
         if options["capturable"] and waits:
             raise ValueError(f"stiefel: capturable is True, but {waits}")
         _check_listed_once(param_group)
+        _check_no_dtensors(options)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         try:
@@ -363,11 +369,6 @@ class ManifoldOptimizer(Optimizer):
         """How a parameter is divided among ranks; none where this rank has it whole. Called by all ranks."""
         batched = group["batched"]
         if is_dtensor(parameter):
-            if group["shard_dim"] is not None:
-                raise ValueError(
-                    f"stiefel: shard_dim is {group['shard_dim']} and a parameter is a DTensor, which says itself"
-                    " how it is divided; leave shard_dim out"
-                )
             place = self._dtensors[parameter] = DTensorPlace(parameter, batched)
             if place.mesh_dim is None:
                 return None
@@ -566,8 +567,8 @@ class ManifoldOptimizer(Optimizer):
         for group in self.param_groups:
             if group["shard_dim"] is not None and group["manifold"] == "stiefel":
                 raise RuntimeError(
-                    f"stiefel: a parameter group has shard_dim={group['shard_dim']}, so other ranks have parts"
-                    " of its weights; call distribute() on every rank first"
+                    f"stiefel: a parameter group has shard_dim={group['shard_dim']}, so other ranks have"
+                    " parts of its weights; call distribute() on every rank first"
                 )
 
     def _shared_weights(self) -> List[Weight]:
@@ -609,7 +610,9 @@ class ManifoldOptimizer(Optimizer):
             counters = self._counters_on(device)
             failures = torch.full_like(counters.skipped, self._failures)
             mine = torch.stack([counters.skipped, counters.off_manifold, failures])
-            counters.elsewhere.copy_(sharing.exchange(moved, mine).sum(0).sub_(mine))
+            everywhere = sharing.exchange(moved, mine)
+            counters.elsewhere.copy_(everywhere.sum(0).sub_(mine)[:2])
+            counters.failures = everywhere[:, 2]
         if failure is not None:
             raise failure
         for device in devices:
@@ -617,14 +620,18 @@ class ManifoldOptimizer(Optimizer):
                 self._report_failures(self._counters[device])
 
     def _report_failures(self, counters: Counters) -> None:
-        failures = int(counters.elsewhere[2])
-        if failures == counters.reported_failures:
+        """Raises RuntimeError where steps of other ranks have failed since the last time."""
+        if counters.failures is None or self._sharing is None:
             return
+        failures = counters.failures.tolist()
+        before = counters.reported_failures or [0] * len(failures)
         counters.reported_failures = failures
-        raise RuntimeError(
-            "stiefel: a step has failed on another rank, so that not all of its weights have moved; the error"
-            " of that rank says why"
-        )
+        failed = [rank for rank, (now, then) in enumerate(zip(failures, before)) if now > then]
+        if any(rank != self._sharing.ranks.rank for rank in failed):
+            raise RuntimeError(
+                f"stiefel: the step has failed on rank {', '.join(map(str, failed))}, so that not all of its"
+                " weights have moved; the error there says why"
+            )
 
     @torch.no_grad()
     def consolidate_state_dict(self, to: int = 0) -> None:
@@ -639,8 +646,8 @@ class ManifoldOptimizer(Optimizer):
         sharing = self._sharing
         if sharing is None:
             raise RuntimeError(
-                "stiefel: consolidate_state_dict() is for an optimizer whose steps are shared by distribute();"
-                " any other has its whole state in state_dict()"
+                "stiefel: consolidate_state_dict() is for an optimizer whose steps are shared by"
+                " distribute(); any other has its whole state in state_dict()"
             )
         if not 0 <= to < sharing.ranks.size:
             raise ValueError(
@@ -846,6 +853,7 @@ class ManifoldOptimizer(Optimizer):
         self._counters.clear()
         self._counters_of_parts.clear()
         self._written.clear()
+        self._failures = 0
         self._consolidated = None
         self._has_states_of_others = self._sharing is not None
         self._skipped_before = state_dict.get("stiefel", {}).get("skipped_steps", 0)
@@ -918,8 +926,8 @@ class ManifoldOptimizer(Optimizer):
     def __getstate__(self) -> Dict[str, Any]:
         if self._sharing is not None:
             raise RuntimeError(
-                "stiefel: an optimizer whose steps are shared among processes cannot be copied or pickled; save"
-                " its state by consolidate_state_dict() and state_dict()"
+                "stiefel: an optimizer whose steps are shared among processes cannot be copied or pickled;"
+                " save its state by consolidate_state_dict() and state_dict()"
             )
         return {**super().__getstate__(), "_skipped_before": self._total_skipped()}
 
@@ -952,17 +960,27 @@ def _whose(groups: List[Group]) -> str:
 
 def _check_listed_once(group: Group) -> None:
     """A parameter that is listed twice would move twice in a step. Of two groups torch checks it."""
-    parameters = group.get("params")
-    if not isinstance(parameters, (list, tuple)):
-        return
     seen: Set[int] = set()
-    for parameter in parameters:
+    for parameter in group["params"]:
         if id(parameter) in seen and isinstance(parameter, Tensor):
             raise ValueError(
-                f"stiefel: a parameter of shape {tuple(parameter.shape)} is listed twice in a group; list each"
-                " once"
+                f"stiefel: a parameter of shape {tuple(parameter.shape)} is listed twice in a group; list"
+                " each once"
             )
         seen.add(id(parameter))
+
+
+def _check_no_dtensors(group: Group) -> None:
+    """shard_dim is for parts that do not say themselves how they are divided."""
+    if group["shard_dim"] is None or group["manifold"] == "euclidean":
+        return
+    for parameter in group["params"]:
+        if is_dtensor(parameter):
+            raise ValueError(
+                f"stiefel: shard_dim is {group['shard_dim']} and a parameter of shape"
+                f" {tuple(parameter.shape)} is a DTensor, which says itself how it is divided; leave"
+                " shard_dim out"
+            )
 
 
 def _batch_of(batches: Dict[Any, Batch], key: Any) -> Batch:

@@ -1,5 +1,5 @@
-"""How ranks that hold the same weights share the steps of them: each weight is stepped by one rank, its owner,
-and one message hands what the owners have computed to all."""
+"""How ranks that hold the same weights share the steps of them: each weight is stepped by one rank, its
+owner, and one message hands what the owners have computed to all."""
 import io
 from typing import Any, Dict, List, NamedTuple
 
@@ -52,7 +52,7 @@ class SharedSteps:
         self._loads: List[int] = []
 
     def assign(self, weights: List[Weight]) -> None:
-        """Gives an owner to each weight that has none yet, by cost. Alike on all ranks, where the lists are."""
+        """Gives an owner to each weight that has none yet, by cost. Alike on ranks where the lists are."""
         without = [weight for weight in weights if weight.parameter not in self._owners]
         if not without:
             return
