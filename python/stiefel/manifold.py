@@ -7,7 +7,18 @@ smaller side is orthonormal: the rows where p ≤ n, the columns where p > n. Wi
 import torch
 from torch import Tensor
 
+from ._errors import in_python_words
+
 __all__ = ["cayley_retraction", "defect", "orthonormalize_", "project_tangent"]
+
+
+def check_whole(weight: Tensor) -> None:
+    """Raises TypeError for a DTensor, of which the operators would read one rank's part."""
+    if hasattr(weight, "device_mesh"):
+        raise TypeError(
+            f"stiefel: a weight of shape {tuple(weight.shape)} is a DTensor; give its full_tensor(), or call"
+            " this before the weight is divided"
+        )
 
 
 @torch.no_grad()
@@ -16,15 +27,18 @@ def defect(weight: Tensor, batched: bool = False) -> Tensor:
 
     Returns a 0-dim tensor, or with ``batched`` a tensor of the leading sizes.
     """
+    check_whole(weight)
     return torch.ops.stiefel.defect(weight, batched)
 
 
+@in_python_words
 @torch.no_grad()
 def orthonormalize_(weight: Tensor, batched: bool = False) -> Tensor:
     """Replaces each matrix by the nearest orthonormal one, UVᴴ of X = UΣVᴴ, and returns the weight.
 
     Raises RuntimeError where a matrix is rank-deficient or not finite: then there is no nearest one.
     """
+    check_whole(weight)
     torch.ops.stiefel.orthonormalize_(weight, batched)
     return weight
 

@@ -8,7 +8,11 @@ from torch import Tensor, nn
 __all__ = ["ParameterInfo", "ParameterSplit", "split_parameters"]
 
 
-@dataclass
+def _with_shape(name: str, tensor: Tensor) -> str:
+    return f"{name} {tuple(tensor.shape)}"
+
+
+@dataclass(repr=False)
 class ParameterInfo:
     """One parameter of a module, and what split_parameters does with it by default."""
 
@@ -16,8 +20,11 @@ class ParameterInfo:
     tensor: Tensor
     on_manifold: bool  #: the default choice
 
+    def __repr__(self) -> str:
+        return f"ParameterInfo({_with_shape(self.name, self.tensor)}, on_manifold={self.on_manifold})"
 
-@dataclass
+
+@dataclass(repr=False)
 class ParameterSplit:
     """The parameters of a module, split for an optimizer's groups."""
 
@@ -25,6 +32,15 @@ class ParameterSplit:
     euclidean: List[Tensor] = field(default_factory=list)
     manifold_names: List[str] = field(default_factory=list)
     euclidean_names: List[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        lines = ["ParameterSplit("]
+        for kind, names, tensors in (
+            ("manifold", self.manifold_names, self.manifold),
+            ("euclidean", self.euclidean_names, self.euclidean),
+        ):
+            lines += [f"  {kind}:", *(f"    {_with_shape(*each)}" for each in zip(names, tensors))]
+        return "\n".join([*lines, ")"])
 
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -78,3 +78,19 @@ def test_nothing_to_take_is_warned_of():
         names(nn.BatchNorm1d(4))
     with pytest.raises(ValueError, match="lazy"):
         names(nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 2)))
+
+
+def test_a_split_is_printed_by_names_and_shapes():
+    split = stiefel.split_parameters(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 2)))
+    assert repr(split).splitlines() == [
+        "ParameterSplit(",
+        "  manifold:",
+        "    0.weight (4, 6)",
+        "  euclidean:",
+        "    0.bias (4,)",
+        "    1.weight (2, 4)",
+        "    1.bias (2,)",
+        ")",
+    ]
+    info = stiefel.ParameterInfo("0.weight", split.manifold[0], True)
+    assert repr(info) == "ParameterInfo(0.weight (4, 6), on_manifold=True)"

@@ -270,6 +270,89 @@ def test_states_that_do_not_fit_are_refused_and_change_nothing():
     assert second.param_groups[0]["lr"] == 0.3 and not second.state
 
 
+def peers(parameters):
+    """Optimizers of torch, each of which has taken a step."""
+    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop):
+        other = kind(parameters, lr=0.1)
+        give_gradient(parameters, seed=0)
+        other.step()
+        yield other
+    yield torch.optim.Adadelta(parameters)
+
+
+@pytest.mark.parametrize("name", optimizers())
+def test_states_of_torchs_optimizers_are_refused_and_change_nothing(name):
+    weight, spare = point(4, 6), torch.nn.Parameter(torch.ones(4, 6, dtype=torch.float64))
+    optimizer = optimizers()[name]([weight])
+    give_gradient([weight], seed=0)
+    optimizer.step()
+    before = copy.deepcopy(optimizer.state_dict())
+    twin = point(4, 6)
+    reference = optimizers()[name]([twin])
+    give_gradient([twin], seed=0)
+    reference.step()
+    for other in peers([spare]):
+        kind = type(other).__name__
+        named = "another optimizer" if kind == "Adadelta" else f"torch.optim.*{kind}"
+        with pytest.raises(ValueError, match=f"the state is of {named}.*, not of {name}; load it with"):
+            optimizer.load_state_dict(other.state_dict())
+    after = optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"] and after["stiefel"] == before["stiefel"]
+    for each in ((weight, optimizer), (twin, reference)):
+        give_gradient(each[:1], seed=1)
+        each[1].step()
+    assert torch.equal(weight, twin)
+
+
+@pytest.mark.parametrize("bad", [{}, {"state": {}}, {"model": {}, "optimizer": {}}])
+def test_what_is_no_state_is_refused(bad):
+    optimizer = stiefel.CayleySGD([point(4, 6)], lr=0.1)
+    with pytest.raises(ValueError, match="'state' and 'param_groups'; it has .*state_dict()"):
+        optimizer.load_state_dict(bad)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("name", optimizers())
+def test_states_and_pickles_without_a_later_option_still_load(name):
+    parameters, expected = network(), network()
+    optimizer, reference = make(name, parameters), make(name, expected)
+    train(optimizer, parameters, 0, 2)
+    train(reference, expected, 0, 4)
+    later = ["capturable", "orthonormalize_on_start"]
+    state = copy.deepcopy(optimizer.state_dict())
+    for group in state["param_groups"]:
+        for option in later:
+            del group[option]
+    resumed = copy.deepcopy(parameters)
+    second = make(name, resumed)
+    second.load_state_dict(state)
+    assert all(not group["capturable"] for group in second.param_groups)
+    train(second, resumed, 2, 4)
+
+    old = copy.deepcopy((parameters, optimizer))
+    pickled = old[1].__getstate__()
+    for options in (pickled["defaults"], *pickled["param_groups"]):
+        for option in later:
+            del options[option]
+    third = object.__new__(type(optimizer))
+    third.__setstate__(pickled)
+    train(third, old[0], 2, 4)
+    for a, b, c in zip(values(expected), values(resumed), values(old[0])):
+        assert torch.equal(a, b) and torch.equal(a, c)
+
+
+def test_a_bad_option_of_a_state_changes_nothing():
+    weight = point(4, 6)
+    optimizer = stiefel.CayleySGD([weight], lr=0.1)
+    state = copy.deepcopy(optimizer.state_dict())
+    state["param_groups"][0].update(lr=0.2, momentum=3.0)
+    with pytest.raises(ValueError, match=r"momentum must lie in \[0, 1\); got 3.0"):
+        optimizer.load_state_dict(state)
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    give_gradient([weight], seed=0)
+    optimizer.step()
+
+
 class SignSGD(stiefel.ManifoldOptimizer):
     """An optimizer of a user: along the sign of the gradient by the polar retraction."""
 

@@ -1,6 +1,6 @@
 """Cayley ADAM."""
 import inspect
-from typing import Any, ClassVar, Dict, Tuple, Union
+from typing import Any, ClassVar, Dict, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -40,11 +40,12 @@ class CayleyAdam(ManifoldOptimizer):
         eps: ε, also Adam's in Euclidean groups.
         weight_decay: Euclidean groups only: in the gradient, as Adam has it, or apart from it with
             ``decoupled_weight_decay``, as AdamW has it.
-        manifold, batched, orthonormalize_on_start, q, iterations, exact, norm, polish, precision, capturable:
-            as in :class:`CayleySGD`.
+        manifold, batched, orthonormalize_on_start, q, iterations, exact, norm, polish, precision, capturable,
+            shard_dim: as in :class:`CayleySGD`.
     """
 
     _euclidean_only: ClassVar[Group] = {"weight_decay": 0.0, "decoupled_weight_decay": False}
+    _takes_parts: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class CayleyAdam(ManifoldOptimizer):
         polish: bool = True,
         precision: str = "full",
         capturable: bool = False,
+        shard_dim: Optional[int] = None,
     ) -> None:
         super().__init__(
             params,
@@ -84,6 +86,7 @@ class CayleyAdam(ManifoldOptimizer):
                 polish=polish,
                 precision=precision,
                 capturable=capturable,
+                shard_dim=shard_dim,
             ),
         )
 
@@ -114,6 +117,7 @@ class CayleyAdam(ManifoldOptimizer):
             beta1,
             beta2,
             off_manifold=counters.off_manifold,
+            **batch.sharding,
             **cayley_options(group),
         )
 

@@ -1,5 +1,5 @@
 """Cayley Muon."""
-from typing import ClassVar
+from typing import ClassVar, Optional
 
 import torch
 from torch import Tensor
@@ -26,11 +26,12 @@ class CayleyMuon(SGDFamily):
         rounds: of the polynomial that makes K.
         exact_root: K by an eigendecomposition instead.
         scale: "none", or "rms", which multiplies the rate by 0.2√n for a p×n matrix, p ≤ n.
-        manifold, batched, orthonormalize_on_start, iterations, exact, precision, capturable: as in
-            :class:`CayleySGD`.
+        manifold, batched, orthonormalize_on_start, iterations, exact, precision, capturable, shard_dim: as
+            in :class:`CayleySGD`.
     """
 
     _euclidean_only: ClassVar[Group] = {"weight_decay": 0.0, "dampening": 0.0}
+    _takes_parts: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class CayleyMuon(SGDFamily):
         exact: bool = False,
         precision: str = "full",
         capturable: bool = False,
+        shard_dim: Optional[int] = None,
     ) -> None:
         super().__init__(
             params,
@@ -70,6 +72,7 @@ class CayleyMuon(SGDFamily):
                 exact=exact,
                 precision=precision,
                 capturable=capturable,
+                shard_dim=shard_dim,
             ),
         )
 
@@ -95,5 +98,6 @@ class CayleyMuon(SGDFamily):
             counters.skipped,
             rate,
             off_manifold=counters.off_manifold,
+            **batch.sharding,
             **{name: group[name] for name in names},
         )

@@ -1,4 +1,6 @@
 """Cayley SGD."""
+from typing import ClassVar, Optional
+
 import torch
 from torch import Tensor
 
@@ -37,11 +39,15 @@ class CayleySGD(SGDFamily):
         precision: "mixed" computes products of float32 matrices in half precision on a GPU.
         capturable: Euclidean groups read their rate from the GPU, so that a step can be captured into a CUDA
             graph.
+        shard_dim: of weights of which every process has a part, the side that is divided: see
+            :meth:`distribute`. DTensors need none.
 
     Example::
 
         optimizer = stiefel.CayleySGD(weights, lr=0.2, momentum=0.9)
     """
+
+    _takes_parts: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -63,6 +69,7 @@ class CayleySGD(SGDFamily):
         polish: bool = True,
         precision: str = "full",
         capturable: bool = False,
+        shard_dim: Optional[int] = None,
     ) -> None:
         super().__init__(
             params,
@@ -83,6 +90,7 @@ class CayleySGD(SGDFamily):
                 polish=polish,
                 precision=precision,
                 capturable=capturable,
+                shard_dim=shard_dim,
             ),
         )
 
@@ -98,5 +106,6 @@ class CayleySGD(SGDFamily):
             rate,
             group["momentum"],
             off_manifold=counters.off_manifold,
+            **batch.sharding,
             **cayley_options(group),
         )
