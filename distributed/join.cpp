@@ -10,6 +10,7 @@
 #include "group_world.h"
 #include "heartbeat.h"
 #include "meeting.h"
+#include "store.h"
 
 namespace stiefel::distributed {
 
@@ -28,7 +29,9 @@ std::shared_ptr<World> join(const Launch& launch, const JoinOptions& options) {
   // A choice that cannot be is an error before any waiting.
   if (options.on_gpu) choose_backend(options.backend, *options.on_gpu);
   const auto patience = 5 * options.timeout;
-  Meeting meeting(open_store(launch, patience), launch);
+  // Rank 0 opens the store, and waits for nobody there.
+  Meeting meeting(open_store(launch, holds_store(launch) ? options.timeout : patience), launch,
+                  options.timeout);
   bool on_gpu = false;  // rank 0's
   try {
     meeting.gather_ranks(patience);

@@ -4,7 +4,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "distributed/store.h"
 #include "on_ranks.h"
+#include "other_program.h"
 #include "tests/scratch.h"
 
 namespace stiefel::faults_test {
@@ -271,6 +273,58 @@ TEST(Faults, a_place_where_nothing_answers_is_named) {
     EXPECT_EQ(std::string(error.what()).find("no store answers at " + launch.meeting_place()), 0U)
         << error.what();
   }
+}
+
+/// The error of a rank that joins a launch.
+std::string error_of_joining(const Launch& launch, std::chrono::milliseconds timeout) {
+  JoinOptions options;
+  options.timeout = timeout;
+  try {
+    join(launch, options);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Another rank than 0, whose store's port another program has.
+Launch launch_at(const test::OtherProgram& program) {
+  Launch launch;
+  launch.rank = 1;
+  launch.size = 2;
+  launch.address = "127.0.0.1";
+  launch.port = program.port();
+  return launch;
+}
+
+TEST(Faults, a_port_of_another_program_that_says_nothing_is_named) {
+  const test::OtherProgram silent("");
+  auto launch = launch_at(silent);
+  EXPECT_EQ(error_of_joining(launch, std::chrono::milliseconds(500))
+                .find("rank 0's store at " + launch.meeting_place() + " has not answered for "),
+            0U);
+  launch.launcher_store = true;
+  EXPECT_EQ(error_of_joining(launch, std::chrono::milliseconds(500))
+                .find("the launcher's store at " + launch.meeting_place() + " has not answered for "),
+            0U);
+}
+
+TEST(Faults, a_port_of_another_program_that_answers_is_named) {
+  const test::OtherProgram other("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+  const auto launch = launch_at(other);
+  const auto error = error_of_joining(launch, seconds(1));
+  EXPECT_EQ(error.find("the ranks' store at " + launch.meeting_place() + " does not answer as one"), 0U)
+      << error;
+}
+
+// Before the heartbeat begins, which would notice it.
+TEST(Faults, rank_0_that_is_stopped_while_the_others_come_is_named) {
+  if (const auto launch = rank_of_test()) {
+    if (launch->rank > 0) return expect_refusal(*launch, impatient(*launch));
+    const auto store = open_store(*launch, seconds(1));
+    ::raise(SIGSTOP);
+  }
+  expect_all_learn(3, 0, "rank 0's store at 127.0.0.1:", true);
 }
 
 TEST(Faults, a_backend_that_is_not_there_is_refused) {
