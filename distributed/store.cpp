@@ -1,5 +1,9 @@
 #include "store.h"
 
+#include <netdb.h>
+
+#include <cerrno>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -39,13 +43,38 @@ c10::intrusive_ptr<c10d::Store> try_to_make_store(const Launch& launch, bool ser
   return numbered_store(std::move(store), launch.launcher_store ? launch.attempt : 0);
 }
 
+/// Whether c10d's error is that another program has the port. It has no number, only the system's words.
+bool is_taken(const std::string& error) {
+  return error.find(std::strerror(EADDRINUSE)) != std::string::npos ||
+         error.find("EADDRINUSE") != std::string::npos;
+}
+
+/// Why a host name has no address, in the system's words; empty where it has one.
+std::string why_unknown(const std::string& host) {
+  addrinfo* found = nullptr;
+  const int code = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  if (code != 0) return ::gai_strerror(code);
+  ::freeaddrinfo(found);
+  return {};
+}
+
 /// What is wrong where a store could not be opened, or reached.
 std::string explain(const Launch& launch, bool server, milliseconds limit, const std::exception& error) {
   const auto cause = " (" + error_text(error) + ")";
-  if (server) {
+  if (server && is_taken(error.what())) {
     return "port " + std::to_string(launch.port) +
-           " cannot be opened for the ranks to meet; another program has it, perhaps: choose "
-           "another MASTER_PORT for all ranks" +
+           " cannot be opened for the ranks to meet; another program has it: choose another MASTER_PORT for "
+           "all ranks" +
+           cause;
+  }
+  if (const auto why = why_unknown(launch.address); !why.empty()) {
+    return "MASTER_ADDR is '" + launch.address + "', a host whose address is not found (" + why +
+           "); it must be a name or an address of the machine of rank 0, which every rank can reach";
+  }
+  if (server) {
+    return "rank 0 cannot open the ranks' meeting place at " + launch.meeting_place() +
+           "; MASTER_ADDR must be a name or an address of this machine, where rank 0 runs, and MASTER_PORT a "
+           "port that it may open" +
            cause;
   }
   return "no store answers at " + launch.meeting_place() + " within " + duration_text(limit) +

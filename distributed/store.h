@@ -20,8 +20,8 @@ bool holds_store(const Launch& launch);
 
 /// A connection to the key-value store at the launch's meeting place, where rank 0 opens it unless the
 /// launcher has one there. A launcher's store outlives the ranks that it starts again, so there keys carry
-/// the number of the attempt. Throws std::runtime_error naming the port that is taken, or the place that
-/// cannot be reached within the limit.
+/// the number of the attempt. Throws std::runtime_error naming the port that is taken, the MASTER_ADDR that
+/// is nobody's, or the place that cannot be reached within the limit.
 c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, std::chrono::milliseconds limit);
 
 /// One more connection of a rank to a store that is open: each connection does one thing at a time.

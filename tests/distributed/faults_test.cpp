@@ -327,6 +327,17 @@ TEST(Faults, rank_0_that_is_stopped_while_the_others_come_is_named) {
   expect_all_learn(3, 0, "rank 0's store at 127.0.0.1:", true);
 }
 
+TEST(Faults, an_address_that_is_not_found_is_named) {
+  for (const int64_t rank : {0, 1}) {
+    Launch launch = distributed::LauncherStore().launch(rank, 2);
+    launch.launcher_store = false;
+    launch.address = "rank-0.invalid";
+    const auto error = error_of_joining(launch, std::chrono::milliseconds(200));
+    EXPECT_EQ(error.find("MASTER_ADDR is 'rank-0.invalid', a host whose address is not found ("), 0U)
+        << error;
+  }
+}
+
 TEST(Faults, a_backend_that_is_not_there_is_refused) {
   Launch launch;
   for (const char* backend : {"nccl", "mpi", ""}) {
