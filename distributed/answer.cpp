@@ -17,7 +17,7 @@ std::string text_of(const Launch& launch, std::chrono::milliseconds waited) {
            "and start it again";
   }
   return "rank 0's store at " + silence +
-         "another program has that port and takes it for its own, or rank 0 is stopped or cannot be reached: "
+         "another program has that port, or rank 0 is stopped or cannot be reached: "
          "choose another MASTER_PORT for all ranks, or end rank 0 and start all ranks again";
 }
 

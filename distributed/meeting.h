@@ -42,8 +42,7 @@ class Meeting {
   void set(const std::string& key, const std::string& text);
   std::string get(const std::string& key);
   bool has(const std::string& key);
-  std::string set_first(const std::string& key,
-                        const std::string& text);  ///< unless there is one: returns that
+  std::string set_first(const std::string& key, const std::string& text);  ///< or returns the one there is
   void wait(const std::string& key, std::chrono::milliseconds limit);
 
   std::string own_mistake();
