@@ -10,6 +10,7 @@
 #include "group_world.h"
 #include "heartbeat.h"
 #include "meeting.h"
+#include "quiet_c10d.h"
 #include "store.h"
 
 namespace stiefel::distributed {
@@ -29,6 +30,7 @@ std::shared_ptr<World> join(const Launch& launch, const JoinOptions& options) {
   // A choice that cannot be is an error before any waiting.
   if (options.on_gpu) choose_backend(options.backend, *options.on_gpu);
   const auto patience = 5 * options.timeout;
+  const QuietC10d quiet;
   // Rank 0 opens the store, and waits for nobody there.
   Meeting meeting(open_store(launch, holds_store(launch) ? options.timeout : patience), launch,
                   options.timeout);
