@@ -24,6 +24,7 @@
 #include "data/seeds.h"
 #include "device.h"
 #include "display.h"
+#include "even_share.h"
 #include "half_weights.h"
 #include "network.h"
 #include "orthonormality.h"
@@ -74,13 +75,6 @@ std::vector<ManifoldOptimizer*> manifold_optimizers(const Optimizers& optimizers
 constexpr int64_t kStepsPerLook = 64;
 
 }  // namespace
-
-void require_even_share(const Config& config, int64_t processes) {
-  if (config.batch % processes == 0) return;
-  throw std::invalid_argument(fmt::format(
-      "--batch is {}, which {} processes cannot share evenly; choose a multiple of {}, such as {}",
-      config.batch, processes, processes, std::max<int64_t>(1, config.batch / processes) * processes));
-}
 
 Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command,
                  std::shared_ptr<distributed::World> world)

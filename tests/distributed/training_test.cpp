@@ -12,6 +12,7 @@
 #include "record/run_facts.h"
 #include "tests/data/data_support.h"
 #include "tests/scratch.h"
+#include "train/even_share.h"
 #include "train/network.h"
 #include "train/trainer.h"
 
@@ -401,6 +402,22 @@ TEST_F(Ranks, ThatCannotShareTheBatchAreAnError) {
     EXPECT_EQ(message,
               "--batch is 15, which 2 processes cannot share evenly; choose a multiple of 2, such as 14");
   });
+}
+
+TEST(EvenShare, OfARunThatGoesOnNamesNumbersOfProcesses) {
+  Config config;
+  const auto error_of = [&](int64_t batch, int64_t processes) {
+    config.batch = batch;
+    return support::message_of([&] { train::require_even_share_of_run(config, processes); });
+  };
+  EXPECT_EQ(
+      error_of(32, 3),
+      "the run's batch is 32, which 3 processes cannot share evenly; go on with a number of processes that "
+      "divides it, such as 2 or 4");
+  EXPECT_NE(error_of(12, 5).find("such as 4 or 6"), std::string::npos);
+  EXPECT_NE(error_of(7, 3).find("such as 1 or 7"), std::string::npos);
+  EXPECT_NE(error_of(4, 9).find("such as 4"), std::string::npos);
+  train::require_even_share_of_run(config, 2);
 }
 
 TEST_F(Ranks, ThatBeginWithOtherWeightsAreAnError) {
