@@ -112,13 +112,7 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
 
 /// Checks that all ranks begin alike, and shares the work of a step among them.
 void Trainer::join_ranks() {
-  if (state_.data) {
-    const auto& [train, test] = *state_.data;
-    world_->require_equal("the data", fmt::format("training images: {} {:08x} {:08x}\ntest images: {} {:08x} "
-                                                  "{:08x}\n",
-                                                  train.images, train.pixels, train.labels, test.images,
-                                                  test.pixels, test.labels));
-  }
+  if (state_.data) require_same_data(*world_, *state_.data, config_, device_);
   world_->require_equal("the initial weights", weight_checksums(*model_));
   buckets_ = std::make_unique<distributed::GradientBuckets>(world_, model_->parameters());
   totals_ = std::make_unique<StepTotals>(world_, device_);

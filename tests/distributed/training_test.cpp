@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "distributed/gradient_buckets.h"
@@ -394,13 +395,40 @@ TEST_F(Ranks, SeeThePartsOfTheBatchOfOneProcess) {
   }
 }
 
-TEST_F(Ranks, ThatCannotShareTheBatchAreAnError) {
+// One launch for all errors before the first step.
+TEST_F(Ranks, ThatCannotTrainTogetherAreAnError) {
   on_ranks(2, [&](World& world) {
-    auto config = copying("cayley-sgd");
-    config.batch = 15;
-    const auto message = support::message_of([&] { trainer_of(config, folder_ / "never", shared(world)); });
-    EXPECT_EQ(message,
+    const auto error_of = [&](const Config& config) {
+      return support::message_of([&] { trainer_of(config, folder_ / "never", shared(world)); });
+    };
+    auto uneven = copying("cayley-sgd");
+    uneven.batch = 15;
+    EXPECT_EQ(error_of(uneven),
               "--batch is 15, which 2 processes cannot share evenly; choose a multiple of 2, such as 14");
+
+    auto seeded = copying("cayley-sgd");
+    seeded.seed = 1 + world.rank();
+    const auto weights = error_of(seeded);
+    EXPECT_NE(weights.find("the ranks differ in the initial weights: rank 1"), std::string::npos) << weights;
+
+    write_data(folder_);
+    if (world.rank() == 1) support::write_set("mnist", folder_ / "mnist", 300);
+    const auto size = error_of(pixels(folder_));
+    EXPECT_NE(size.find("the ranks differ in the data: rank 1 has 300 training images instead of 312"),
+              std::string::npos)
+        << size;
+    EXPECT_NE(size.find("--data-dir"), std::string::npos) << size;
+
+    if (world.rank() == 1) {
+      std::fstream file(folder_ / "cifar10" / "data_batch_1.bin",
+                        std::ios::binary | std::ios::in | std::ios::out);
+      file.put('\7');  // the label of the first image
+    }
+    const auto label = error_of(images(folder_, "sgd"));
+    EXPECT_NE(label.find(
+                  "the ranks differ in the data: rank 1 has other training labels; rank 0 found cifar10 in "),
+              std::string::npos)
+        << label;
   });
 }
 
@@ -418,15 +446,6 @@ TEST(EvenShare, OfARunThatGoesOnNamesNumbersOfProcesses) {
   EXPECT_NE(error_of(7, 3).find("such as 1 or 7"), std::string::npos);
   EXPECT_NE(error_of(4, 9).find("such as 4"), std::string::npos);
   train::require_even_share_of_run(config, 2);
-}
-
-TEST_F(Ranks, ThatBeginWithOtherWeightsAreAnError) {
-  on_ranks(2, [&](World& world) {
-    auto config = copying("cayley-sgd");
-    config.seed = 1 + world.rank();
-    const auto message = support::message_of([&] { trainer_of(config, folder_ / "never", shared(world)); });
-    EXPECT_NE(message.find("the ranks differ in the initial weights: rank 1"), std::string::npos) << message;
-  });
 }
 
 TEST_F(Ranks, StopTogetherWhereOneIsInterrupted) {
