@@ -177,14 +177,16 @@ class Faults(RanksTest):
         self.assertEqual(json.loads(read_text(f"{self.root}/{name}/run.json"))["status"], "finished")
 
     def launched(self, **variables):
-        """The error of a train command in these variables of a launcher, before any work."""
+        """The error of a train command in these variables of a launcher, before any work: the one line that it
+        writes."""
         launch = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
                   "MASTER_PORT": str(free_port()), **variables}
         env = dict(self.env, **{name: value for name, value in launch.items() if value is not None})
         done = subprocess.run([STIEFEL, *self.copying("never"), "--timeout", "1"], cwd=self.root, text=True,
-                              capture_output=True, env=env)
+                              capture_output=True, env=env, timeout=LIMIT)
         self.assertIn(done.returncode, (1, 2), done.stderr)
         self.assertFalse(os.path.exists(self.root + "/never"))
+        self.assertRegex(done.stderr, r"\A(rank \d+: )?stiefel: .*\n\Z")
         return done.stderr
 
     def test_a_launch_that_cannot_work_is_an_error_before_any_work(self):
@@ -196,7 +198,20 @@ class Faults(RanksTest):
             taken.listen()
             port = taken.getsockname()[1]
             self.assertIn(f"port {port} cannot be opened", self.launched(MASTER_PORT=str(port)))
+            # The same port, seen by a rank that only connects: nothing there ever answers.
+            self.assertIn(f"rank 0's store at 127.0.0.1:{port} has not answered for",
+                          self.launched(MASTER_PORT=str(port), RANK="1", LOCAL_RANK="1", WORLD_SIZE="2"))
+        self.assertIn("MASTER_ADDR is 'rank-0.invalid'", self.launched(MASTER_ADDR="rank-0.invalid"))
         self.assertIn("rank 1 of 2 did not come to 127.0.0.1", self.launched(WORLD_SIZE="2"))
+
+    def test_numbers_of_processes_that_a_run_cannot_have_are_errors_with_remedies(self):
+        self.run_command(*self.copying("fixed", batch=32))
+        done = self.run_command("resume", "fixed", "--processes", "3", status=2)
+        self.assertIn("the run's batch is 32, which 3 processes cannot share evenly; go on with a number of processes "
+                      "that divides it, such as 2 or 4", done.stderr)
+        done = self.run_command(*self.copying("never"), "--backend", "nccl", status=2)
+        self.assertIn("--backend is nccl, but this is one process", done.stderr)
+        self.assertFalse(os.path.exists(self.root + "/never"))
 
     def test_ranks_with_different_options_are_an_error_before_any_work(self):
         port = str(free_port())
