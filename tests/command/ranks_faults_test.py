@@ -6,6 +6,7 @@ again, and launches that cannot work.
 import glob
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,10 +26,8 @@ EPOCHS = 5  # of 100 steps: a rank is lost after the first of them, and well bef
 # that is lost or repeated makes 1e-2 and more.
 ROUNDING = 1e-4
 
-# Debian's Python has the torch that torchrun is part of.
-PYTHON = "/usr/bin/python3"
-# Without these torch 1.13 fails under Python 3.11, which no longer lists a flag of 0 among an enumeration's members.
-STREAMS = ["-r", "1", "-t", "1"]
+TORCHRUN = "/usr/bin/torchrun"  # Debian's, of the LibTorch that the command is linked to
+MANUAL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/distributed.md")
 
 
 def parent_of(process):
@@ -62,8 +61,16 @@ def variable_of(process, name):
 
 
 def has_torchrun():
-    return os.path.exists(PYTHON) and subprocess.run([PYTHON, "-c", "import torch.distributed.run"],
-                                                     capture_output=True).returncode == 0
+    try:
+        return subprocess.run([TORCHRUN, "--help"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def documented_torchrun():
+    """What docs/distributed.md types before `stiefel train` on Debian 12."""
+    (line,) = re.findall(r"^    torchrun (.*) stiefel train .*# Debian 12$", read_text(MANUAL), re.MULTILINE)
+    return [TORCHRUN, *line.split()]
 
 
 class Faults(RanksTest):
@@ -78,9 +85,9 @@ class Faults(RanksTest):
         self.wait_until(look, f"rank {rank} was started")
         return found[0]
 
-    def start_one(self, words, **options):
+    def start_one(self, words, env=None):
         process = subprocess.Popen(words, cwd=self.root, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env=self.env, **options)
+                                   env=env or self.env)
         self.addCleanup(self.end, process)
         return process
 
@@ -161,12 +168,13 @@ class Faults(RanksTest):
         self.wait_until(lambda: all(variable_of(process, "RANK") is None for process in processes),
                         "the ranks have ended", WITHIN)
 
-    @unittest.skipUnless(has_torchrun(), f"{PYTHON} has no torchrun")
+    @unittest.skipUnless(has_torchrun(), f"{TORCHRUN} does not run")
     def test_torchrun_starts_again_from_the_last_checkpoint(self):
         name = "restarted"
-        launcher = self.start_one([PYTHON, "-m", "torch.distributed.run", "--no_python", *STREAMS, "--nproc_per_node", "2",
-                                   "--master_port", str(free_port()), "--max_restarts", "2", "--monitor_interval", "0.1",
-                                   STIEFEL, *self.long_run(name)])
+        words = documented_torchrun()
+        words[1:1] = ["--master_port", str(free_port()), "--max_restarts", "2", "--monitor_interval", "0.1"]
+        launcher = self.start_one([*words, "stiefel", *self.long_run(name)],
+                                  env=dict(self.env, PATH=os.path.dirname(STIEFEL) + ":" + self.env["PATH"]))
         there = self.checkpoint(name, 100)
         self.wait_until(lambda: os.path.exists(there) or launcher.poll() is not None, "a checkpoint")
         os.kill(self.rank_of(launcher, 1), signal.SIGKILL)
