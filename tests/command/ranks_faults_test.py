@@ -17,9 +17,9 @@ import unittest
 from command_support import STIEFEL, read_text
 from ranks_support import LIMIT, RanksTest, free_port
 
-TIMEOUT = 3  # seconds: --timeout of the runs that lose a rank
+TIMEOUT = 2  # seconds: --timeout of the runs that lose a rank
 # After it every rank has ended: a twentieth of it per look, ends that wait for each other, a busy machine.
-WITHIN = 6 * TIMEOUT
+WITHIN = 9 * TIMEOUT
 
 EPOCHS = 5  # of 100 steps: a rank is lost after the first of them, and well before the last
 # Sums are rounded in another order by each number of processes, and 500 steps make up to 1e-5 of that; an epoch
@@ -117,8 +117,6 @@ class Faults(RanksTest):
 
     def test_a_lost_rank_ends_the_run_and_is_named(self):
         for rank, fault, said in ((1, signal.SIGKILL, "rank 1 was ended by signal 9"),
-                                  (0, signal.SIGKILL, "rank 0 was ended by signal 9"),
-                                  (1, signal.SIGSTOP, "rank 1 has not been heard of for"),
                                   (0, signal.SIGSTOP, "rank 0 has not been heard of for")):
             with self.subTest(rank=rank, fault=fault.name):
                 name = f"lost-{rank}-{fault.name}"
@@ -135,28 +133,29 @@ class Faults(RanksTest):
                 self.assertIn(f"go on from the last checkpoint with: stiefel resume {name} --processes 3", errors)
                 for process in processes:
                     self.assertEqual(parent_of(process), 0, f"a rank is still there; {errors}")
-                self.expect_goes_on(name)
+        self.expect_goes_on(name)
 
     def test_a_lost_rank_of_a_launcher_is_named_by_all_others(self):
-        for fault in (signal.SIGKILL, signal.SIGSTOP):
-            for lost in (0, 2):
-                with self.subTest(rank=lost, fault=fault.name):
-                    name = f"launched-{lost}-{fault.name}"
-                    ranks = self.start(3, *self.long_run(name))
-                    there = self.checkpoint(name, 100)
-                    self.wait_until(lambda: os.path.exists(there) or ranks[0].poll() is not None, "a checkpoint")
-                    ranks[lost].send_signal(fault)
-                    began = time.time()
-                    for rank, process in enumerate(ranks):
-                        if rank == lost:
-                            continue
-                        _, errors = process.communicate(timeout=LIMIT)
-                        self.assertNotEqual(process.returncode, 0)
-                        self.assertIn(f"rank {rank}: stiefel: rank {lost}", errors)
-                    self.assertLess(time.time() - began, WITHIN)
-                    ranks[lost].kill()
-                    ranks[lost].wait()
-                    self.expect_goes_on(name)
+        for lost, fault in ((0, signal.SIGKILL), (2, signal.SIGSTOP)):
+            with self.subTest(rank=lost, fault=fault.name):
+                name = f"launched-{lost}-{fault.name}"
+                ranks = self.start(3, *self.long_run(name))
+                there = self.checkpoint(name, 100)
+                self.wait_until(lambda: os.path.exists(there) or ranks[0].poll() is not None, "a checkpoint")
+                ranks[lost].send_signal(fault)
+                began = time.time()
+                for rank, process in enumerate(ranks):
+                    if rank == lost:
+                        continue
+                    _, errors = process.communicate(timeout=LIMIT)
+                    self.assertNotEqual(process.returncode, 0)
+                    self.assertIn(f"rank {rank}: stiefel: rank {lost}", errors)
+                    # c10d's own lines would come first.
+                    self.assertTrue(errors.startswith("rank "), errors)
+                self.assertLess(time.time() - began, WITHIN)
+                ranks[lost].kill()
+                ranks[lost].wait()
+        self.expect_goes_on("launched-0-SIGKILL")
 
     def test_ranks_end_with_the_process_that_started_them(self):
         starter = self.start_one([STIEFEL, *self.copying("orphans", epochs=100000), "--timeout", str(TIMEOUT),

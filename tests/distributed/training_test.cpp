@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "distributed/gradient_buckets.h"
+#include "distributed/text.h"
 #include "on_ranks.h"
 #include "record/metrics.h"
 #include "record/run_facts.h"
@@ -169,12 +170,11 @@ void expect_what_one_process_does(World& world, const Config& config, const fs::
 
 class Training : public scratch::Test, public ::testing::WithParamInterface<int64_t> {};
 
-constexpr const char* kOptimizers[] = {"cayley-sgd", "cayley-adam", "cayley-muon", "sgd"};
-
-/// Two epochs of images in double, where no number comes to lie on the wrong side of a kink: what Trainer
+/// Epochs of images in double, where no number comes to lie on the wrong side of a kink: what Trainer
 /// does in a step, and nothing else. Returns the losses of the batches and the network's parameters at the
 /// end.
-std::pair<at::Tensor, at::Tensor> train_in_double(const Config& config, const std::shared_ptr<World>& world) {
+std::pair<at::Tensor, at::Tensor> train_in_double(const Config& config, int64_t epochs,
+                                                  const std::shared_ptr<World>& world) {
   const train::BatchShare share =
       world ? train::BatchShare{world->rank(), world->size()} : train::BatchShare();
   const auto ranks = world ? world->ranks() : nullptr;
@@ -193,7 +193,7 @@ std::pair<at::Tensor, at::Tensor> train_in_double(const Config& config, const st
     }
   }
   std::vector<at::Tensor> losses, weights;
-  for (int64_t step = 0; step < 2 * task->steps_per_epoch(); ++step) {
+  for (int64_t step = 0; step < epochs * task->steps_per_epoch(); ++step) {
     const auto batch = task->batch(step / task->steps_per_epoch(), step % task->steps_per_epoch());
     for (const auto& optimizer : optimizers) optimizer->zero_grad();
     if (buckets) buckets->begin();
@@ -209,56 +209,67 @@ std::pair<at::Tensor, at::Tensor> train_in_double(const Config& config, const st
   return {all_losses, at::cat(weights)};
 }
 
+/// Every optimizer is tried by three processes, among which nothing divides evenly, and one by each other
+/// number of them: the others differ in nothing but in how much each process has.
+std::vector<const char*> optimizers_for(int64_t ranks) {
+  if (ranks == 3) return {"cayley-sgd", "cayley-adam", "cayley-muon", "sgd"};
+  return {"cayley-adam"};
+}
+
 TEST_P(Training, OfImagesInDoubleIsWhatOneProcessDoes) {
   on_ranks(GetParam(), [&](World& world) {
     write_data(folder_);
-    for (const char* optim : kOptimizers) {
+    for (const char* optim : optimizers_for(GetParam())) {
       const auto config = images(folder_, optim);
-      const auto [losses, weights] = train_in_double(config, shared(world));
+      const int64_t epochs = GetParam() == 3 ? 1 : 2;  // of 25 steps
+      const auto [losses, weights] = train_in_double(config, epochs, shared(world));
       const auto all = world.ranks()->gather(weights);
       for (int64_t rank = 1; rank < world.size(); ++rank) EXPECT_TRUE(all[rank].equal(all[0])) << optim;
       if (world.rank() != 0) continue;
-      const auto [wanted_losses, wanted_weights] = train_in_double(config, nullptr);
+      const auto [wanted_losses, wanted_weights] = train_in_double(config, epochs, nullptr);
       EXPECT_LE(relative(losses, wanted_losses), 1e-11) << optim;
       EXPECT_LE(relative(weights, wanted_weights), 1e-11) << optim;
     }
   });
 }
 
-/// From most starts the first steps meet no kink.
+/// From most starts the first steps meet no kink; where the arithmetic differs they are equal from none.
 void expect_same_first_steps(World& world, Config config, const fs::path& folder) {
-  int64_t equal = 0;
-  for (config.seed = 1; config.seed <= 5; ++config.seed) {
+  bool equal = false;
+  for (config.seed = 1; config.seed <= 5 && !equal; ++config.seed) {
     const auto together = trainer_of(config, folder / "steps", shared(world));
     together->time_steps(3);
-    if (world.rank() != 0) continue;
-    const auto alone = trainer_of(config, folder / "steps");
-    alone->time_steps(3);
-    if (relative(numbers(*together), numbers(*alone)) <= kRounding) ++equal;
+    if (world.rank() == 0) {
+      const auto alone = trainer_of(config, folder / "steps");
+      alone->time_steps(3);
+      equal = relative(numbers(*together), numbers(*alone)) <= kRounding;
+    }
+    equal = distributed::any_rank_says(&world, equal);
   }
-  if (world.rank() == 0) {
-    EXPECT_GE(equal, 3) << config.method_name();
-  }
+  EXPECT_TRUE(equal) << config.method_name();
 }
 
 TEST_P(Training, OfImagesIsWhatOneProcessDoes) {
   on_ranks(GetParam(), [&](World& world) {
     write_data(folder_);
-    for (const char* optim : kOptimizers) {
-      expect_what_one_process_does(world, images(folder_, optim), folder_, kBeyondKinks, optim);
+    expect_what_one_process_does(world, images(folder_, "cayley-adam"), folder_, kBeyondKinks, "images");
+    for (const char* optim : optimizers_for(GetParam())) {
+      expect_same_first_steps(world, images(folder_, optim), folder_);
     }
+    if (GetParam() != 3) return;
     auto penalized = images(folder_, "sgd");
     penalized.penalty = "srip";
     penalized.penalty_weight = 0.1;
     expect_same_first_steps(world, penalized, folder_);
-    for (const char* optim : kOptimizers) expect_same_first_steps(world, images(folder_, optim), folder_);
   });
 }
 
 TEST_P(Training, OfRecurrentNetworksIsWhatOneProcessDoes) {
   on_ranks(GetParam(), [&](World& world) {
     write_data(folder_);
-    for (const char* optim : {"cayley-sgd", "cayley-adam", "cayley-muon", "cayley-closed"}) {
+    expect_what_one_process_does(world, copying("cayley-adam"), folder_, kRounding, "cayley-adam");
+    if (GetParam() != 3) return;
+    for (const char* optim : {"cayley-sgd", "cayley-muon", "cayley-closed"}) {
       expect_what_one_process_does(world, copying(optim), folder_, kRounding, optim);
     }
     auto repeated = copying("cayley-adam");
@@ -302,7 +313,7 @@ TEST_F(Resuming, GoesOnWithAnotherNumberOfRanks) {
   on_ranks(3, [&](World& world) {
     write_data(folder_);
     const SharedFolder common(world);
-    for (const char* optim : {"cayley-sgd", "cayley-adam", "cayley-muon"}) {
+    for (const char* optim : {"cayley-adam", "cayley-muon"}) {
       auto config = copying(optim);
       config.epochs = 2;
       auto first = config;
