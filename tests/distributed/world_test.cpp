@@ -1,5 +1,7 @@
 #include <torch/torch.h>
 
+#include <csignal>
+
 #include "on_ranks.h"
 
 namespace stiefel::world_test {
@@ -58,6 +60,12 @@ void names_the_ranks_that_differ(distributed::World& world) {
   world.require_equal("the weather", "sun");
 }
 
+// As a write to a rank that is gone does: the one that writes is to name it, not to end.
+void survives_a_broken_pipe(distributed::World& world) {
+  ::raise(SIGPIPE);
+  world.barrier();
+}
+
 // One launch for all of them: starting the ranks takes longer than what they do.
 TEST(World, connects_the_ranks) {
   on_ranks(kSize, [](distributed::World& world) {
@@ -66,6 +74,7 @@ TEST(World, connects_the_ranks) {
     broadcasts_from_the_root(world);
     gathers_in_the_order_of_the_ranks(world);
     names_the_ranks_that_differ(world);
+    survives_a_broken_pipe(world);
   });
 }
 
