@@ -151,7 +151,15 @@ distributed::JoinOptions join_options(const distributed::Launch& launch, const R
 void with_world(const std::optional<distributed::Launch>& launch, const RankOptions& options,
                 const std::string& command, std::optional<bool> on_gpu, const std::filesystem::path& folder,
                 const std::function<void(const std::shared_ptr<distributed::World>&)>& act) {
-  if (!launch) return act(nullptr);
+  if (!launch) {
+    if (options.backend != "auto") {
+      throw std::invalid_argument(fmt::format(
+          "--backend is {}, but this is one process, which has no other to be connected with; add "
+          "--processes N, start it by a launcher such as torchrun, or leave --backend away",
+          options.backend));
+    }
+    return act(nullptr);
+  }
   auto join = join_options(*launch, options, command, on_gpu);
   join.on_lost = [&](const std::string& what) {
     // Whoever has started the ranks of this machine says it once for all.

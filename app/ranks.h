@@ -53,7 +53,8 @@ distributed::JoinOptions join_options(const distributed::Launch& launch, const R
                                       const std::string& command, std::optional<bool> on_gpu);
 
 /// Connects this rank to the others and calls `act`. How it ends, the other ranks learn. Without a launch it
-/// calls `act` with no world. `on_gpu`: whether it trains on one; none: as rank 0 does.
+/// calls `act` with no world, and refuses a `--backend`. `on_gpu`: whether it trains on one; none: as rank 0
+/// does.
 void with_world(const std::optional<distributed::Launch>& launch, const RankOptions& options,
                 const std::string& command, std::optional<bool> on_gpu, const std::filesystem::path& folder,
                 const std::function<void(const std::shared_ptr<distributed::World>&)>& act);

@@ -27,6 +27,7 @@
 #include "run_model.h"
 #include "train/checkpoint_content.h"
 #include "train/device.h"
+#include "train/even_share.h"
 #include "train/network.h"
 #include "train/resolve_config.h"
 #include "train/trainer.h"
@@ -177,6 +178,7 @@ void go_on(const fs::path& folder, const std::shared_ptr<distributed::World>& wo
   });
   auto config = record::config_from_toml(text, (folder / "config.toml").string());
   train::resolve(config);
+  if (world) train::require_even_share_of_run(config, world->size());
   FoundRun found;
   const auto name = distributed::ask_rank_0(world.get(), [&] {
     found = find_checkpoint(folder, config);
@@ -289,7 +291,8 @@ void add_resume(CLI::App& app, const Context& context) {
     if (!launch || launch->rank == 0) require_run(folder);
     const auto config = here ? config_of(folder) : record::Config{};
     if (here)
-      train::require_even_share(config, launch ? launch->size : std::max<int64_t>(1, ranks->processes));
+      train::require_even_share_of_run(config,
+                                       launch ? launch->size : std::max<int64_t>(1, ranks->processes));
     if (!launch && ranks->processes > 0) {
       return run_processes(*ranks, context, *threads != 0 ? *threads : config.threads, folder);
     }

@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "answer.h"
 #include "error_text.h"
-#include "meeting.h"
+#include "running_time.h"
+#include "store.h"
 
 namespace stiefel::distributed {
 
@@ -19,6 +21,11 @@ std::string key(const std::string& what, int64_t rank) { return what + "/" + std
 
 constexpr const char* kLost = "lost";
 constexpr const char* kSuspicion = "suspicion";
+
+/// The first to notice writes what all others then report.
+void publish(c10d::Store& store, const std::string& what) {
+  if (store.add("lost/count", 1) == 1) store.set(kLost, std::vector<uint8_t>(what.begin(), what.end()));
+}
 
 }  // namespace
 
@@ -62,13 +69,6 @@ bool Heartbeat::pause() {
   return !stopping_;
 }
 
-milliseconds Heartbeat::counted(Clock::time_point& last) const {
-  const auto now = Clock::now();
-  const auto passed = std::chrono::duration_cast<milliseconds>(now - last);
-  last = now;
-  return std::min(passed, 2 * interval_);
-}
-
 std::string Heartbeat::store_name() const {
   return std::string(launch_.launcher_store ? "the launcher's store" : "rank 0, which holds the store,") +
          " at " + launch_.meeting_place();
@@ -76,7 +76,7 @@ std::string Heartbeat::store_name() const {
 
 void Heartbeat::talk() {
   const auto next = (launch_.rank + 1) % launch_.size;
-  auto last = Clock::now();
+  RunningTime time(interval_);
   int64_t heard = 0;
   milliseconds silence(0);
   bool told = false;
@@ -87,14 +87,14 @@ void Heartbeat::talk() {
       if (store_->check({kSuspicion})) suspicious_ = true;
       if (suspicious_ && !std::exchange(told, true)) store_->set(kSuspicion, {1});
       const auto beats = next == launch_.rank ? heard + 1 : store_->add(key("beat", next), 0);
-      const auto passed = counted(last);
+      const auto passed = time.since_last_look();
       silence = beats == heard ? silence + passed : milliseconds(0);
       heard = beats;
       ++rounds_;
       if (silence >= limit() && !store_->check({key("left", next)})) {
         const auto what = "rank " + std::to_string(next) + " has not been heard of for " +
                           duration_text(silence) + "; it was killed, hangs or cannot be reached";
-        publish(what);
+        publish(*store_, what);
         return report(what);
       }
     } while (pause());
@@ -104,7 +104,7 @@ void Heartbeat::talk() {
 }
 
 void Heartbeat::guard() {
-  auto last = Clock::now();
+  RunningTime time(interval_);
   int64_t seen = -1;
   milliseconds silence(0);
   for (;;) {
@@ -112,7 +112,7 @@ void Heartbeat::guard() {
       std::unique_lock lock(mutex_);
       if (changed_.wait_for(lock, interval_, [this] { return talker_ended_; })) return;
     }
-    const auto passed = counted(last);
+    const auto passed = time.since_last_look();
     const int64_t rounds = rounds_;
     silence = rounds == seen && !reported_ ? silence + passed : milliseconds(0);
     seen = rounds;
@@ -121,11 +121,6 @@ void Heartbeat::guard() {
                     "; it was killed, hangs or cannot be reached");
     }
   }
-}
-
-/// The first to notice writes what all others then report.
-void Heartbeat::publish(const std::string& what) {
-  if (store_->add("lost/count", 1) == 1) store_->set(kLost, std::vector<uint8_t>(what.begin(), what.end()));
 }
 
 void Heartbeat::report(const std::string& what) {
@@ -139,16 +134,18 @@ void Heartbeat::leave() {
   stop();
   if (reported_) return;
   try {
-    store_->set(key("left", launch_.rank), {1});
-    const auto count = store_->add("left/count", 1);
+    const auto count = answer_within(launch_, timeout_, [store = store_, own = key("left", launch_.rank)] {
+      store->set(own, {1});
+      return store->add("left/count", 1);
+    });
     if (!holds_store_) return;
-    const auto until = Clock::now() + timeout_;
-    for (auto left = count; left < launch_.size && Clock::now() < until;
+    const auto until = std::chrono::steady_clock::now() + timeout_;
+    for (auto left = count; left < launch_.size && std::chrono::steady_clock::now() < until;
          left = store_->add("left/count", 0)) {
       std::this_thread::sleep_for(std::min(interval_, milliseconds(20)));
     }
   } catch (const std::exception&) {
-    // The store has gone first: nobody misses this rank any more.
+    // The store has gone first, or hangs: nobody misses this rank any more.
   }
 }
 
@@ -156,7 +153,9 @@ void Heartbeat::fail() {
   stop();
   if (reported_) return;
   try {
-    publish("rank " + std::to_string(launch_.rank) + " ended with an error");
+    answer_within(launch_, timeout_, [store = store_, rank = launch_.rank] {
+      publish(*store, "rank " + std::to_string(rank) + " ended with an error");
+    });
     if (holds_store_ && launch_.size > 1) std::this_thread::sleep_for(3 * interval_);
   } catch (const std::exception&) {
     // The others find this rank silent.
@@ -167,6 +166,7 @@ void Heartbeat::suspect() {
   suspicious_ = true;
   // The silent rank's neighbour reads the suspicion a round later, and then waits; a report ends this
   // process.
+  using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + suspicious_timeout_ + 5 * interval_;
   while (Clock::now() < until || reported_) std::this_thread::sleep_for(interval_);
 }

@@ -49,18 +49,14 @@ class Heartbeat {
   void suspect();
 
  private:
-  using Clock = std::chrono::steady_clock;
   using Milliseconds = std::chrono::milliseconds;
 
   void talk();
   void guard();
-  void publish(const std::string& what);
   void report(const std::string& what);
   bool pause();  ///< until the next round; false where there is none
   void stop();
   Milliseconds limit() const { return suspicious_ ? suspicious_timeout_ : timeout_; }
-  /// What of the time since the last look counts as silence.
-  Milliseconds counted(Clock::time_point& last) const;
   std::string store_name() const;
 
   const Launch launch_;

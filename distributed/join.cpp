@@ -1,5 +1,6 @@
 #include "join.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
@@ -10,6 +11,8 @@
 #include "group_world.h"
 #include "heartbeat.h"
 #include "meeting.h"
+#include "quiet_c10d.h"
+#include "store.h"
 
 namespace stiefel::distributed {
 
@@ -22,13 +25,24 @@ void end_process(int64_t rank, const std::string& what) {
   std::_Exit(EXIT_FAILURE);
 }
 
+/// Gloo's write to a rank that is gone raises SIGPIPE, which would end this rank before it can name that one.
+void ignore_broken_pipes() {
+  struct sigaction now {};
+  sigaction(SIGPIPE, nullptr, &now);
+  if (now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 std::shared_ptr<World> join(const Launch& launch, const JoinOptions& options) {
   // A choice that cannot be is an error before any waiting.
   if (options.on_gpu) choose_backend(options.backend, *options.on_gpu);
   const auto patience = 5 * options.timeout;
-  Meeting meeting(open_store(launch, patience), launch);
+  const QuietC10d quiet;
+  ignore_broken_pipes();
+  // Rank 0 opens the store, and waits for nobody there.
+  Meeting meeting(open_store(launch, holds_store(launch) ? options.timeout : patience), launch,
+                  options.timeout);
   bool on_gpu = false;  // rank 0's
   try {
     meeting.gather_ranks(patience);

@@ -26,8 +26,9 @@ struct JoinOptions {
 };
 
 /// Connects this process to the other ranks of its launch, and returns when all are there. Waits for them
-/// five times as long as the timeout. Throws where a rank does not come, has another identity or another
-/// number of ranks, where the port is taken, and where this program has no such backend.
+/// five times as long as the timeout, and for what answers at the meeting place as long as the timeout.
+/// Throws where a rank does not come, has another identity or another number of ranks, where the port is
+/// taken or nothing there answers as it should, and where this program has no such backend.
 std::shared_ptr<World> join(const Launch& launch, const JoinOptions& options);
 
 }  // namespace stiefel::distributed

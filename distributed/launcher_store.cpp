@@ -1,7 +1,7 @@
 #include "launcher_store.h"
 
 #include "heartbeat.h"
-#include "meeting.h"
+#include "store.h"
 
 namespace stiefel::distributed {
 

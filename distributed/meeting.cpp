@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <utility>
 #include <vector>
 
+#include "answer.h"
 #include "base/printable.h"
 #include "error_text.h"
+#include "store.h"
 #include "world.h"
 
 namespace stiefel::distributed {
@@ -19,25 +17,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Debian builds LibTorch without libuv, which a store of LibTorch 2.4 and later takes unless it is told not
-// to.
-template <class Options>
-auto use_plain_sockets(Options& options, int) -> decltype(options.useLibUV, void()) {
-  options.useLibUV = false;
-}
-template <class Options>
-void use_plain_sockets(Options&, long) {}
-
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, bool server, milliseconds limit) {
-  auto options = store_options(server, launch.port);
-  options.timeout = limit;
-  auto store = c10::make_intrusive<c10d::TCPStore>(launch.address, options);
-  // A launcher counts attempts per machine, so that the counts of two machines can differ: only a store that
-  // outlives an attempt needs them.
-  return numbered_store(std::move(store), launch.launcher_store ? launch.attempt : 0);
-}
+std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 constexpr const char* kAllCame = "1";
 
@@ -82,71 +64,53 @@ std::string first_difference(const std::string& text, const std::string& first) 
 
 }  // namespace
 
-c10d::TCPStoreOptions store_options(bool server, int64_t port) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(port);
-  options.isServer = server;
-  options.waitWorkers = false;
-  use_plain_sockets(options, 0);
-  return options;
+int64_t Meeting::add(const std::string& key, int64_t number) {
+  return answer_within(launch_, timeout_, [store = store_, key, number] { return store->add(key, number); });
 }
 
-bool holds_store(const Launch& launch) { return launch.rank == 0 && !launch.launcher_store; }
-
-c10::intrusive_ptr<c10d::Store> numbered_store(c10::intrusive_ptr<c10d::Store> store, int64_t attempt) {
-  return c10::make_intrusive<c10d::PrefixStore>("stiefel/" + std::to_string(attempt), std::move(store));
+void Meeting::set(const std::string& key, const std::string& text) {
+  answer_within(launch_, timeout_, [store = store_, key, text] { store->set(key, bytes_of(text)); });
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, milliseconds limit) {
-  const bool server = holds_store(launch);
-  try {
-    return make_store(launch, server, limit);
-  } catch (const std::exception& error) {
-    if (server) {
-      throw std::runtime_error(
-          "port " + std::to_string(launch.port) +
-          " cannot be opened for the ranks to meet; another program has it, perhaps: choose "
-          "another MASTER_PORT for all ranks (" +
-          error_text(error) + ")");
-    }
-    throw std::runtime_error(
-        "no store answers at " + launch.meeting_place() + " within " + duration_text(limit) +
-        "; check that rank 0 runs there, and that MASTER_ADDR and MASTER_PORT are alike on "
-        "all ranks (" +
-        error_text(error) + ")");
-  }
+std::string Meeting::get(const std::string& key) {
+  return answer_within(launch_, timeout_, [store = store_, key] { return text_of(store->get(key)); });
 }
 
-c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, milliseconds limit) {
-  return make_store(launch, false, limit);
+bool Meeting::has(const std::string& key) {
+  return answer_within(launch_, timeout_, [store = store_, key] { return store->check({key}); });
 }
 
-std::string Meeting::read(const std::string& key) {
-  const auto bytes = store_->get(key);
-  return {bytes.begin(), bytes.end()};
+std::string Meeting::set_first(const std::string& key, const std::string& text) {
+  return answer_within(launch_, timeout_, [store = store_, key, text] {
+    return text_of(store->compareSet(key, {}, bytes_of(text)));
+  });
+}
+
+void Meeting::wait(const std::string& key, milliseconds limit) {
+  answer_within(launch_, limit + timeout_, [store = store_, key, limit] { store->wait({key}, limit); });
 }
 
 void Meeting::wait_for_all(const std::string& key, milliseconds limit) {
   const auto open = key + "/all";
-  if (store_->add(key, 1) == launch_.size) store_->set(open, bytes_of(kAllCame));
-  store_->wait({open}, limit);
+  if (add(key, 1) == launch_.size) set(open, kAllCame);
+  wait(open, limit);
 }
 
 /// What is wrong with this rank beside those that came before it; empty where nothing is.
-std::string Meeting::own_mistake() {
+std::string Meeting::compare_with_others() {
   const auto rank = std::to_string(launch_.rank);
   const auto size = std::to_string(launch_.size);
-  if (store_->add("size/count", 1) == 1) {
-    store_->set("size/rank", bytes_of(rank));
-    store_->set("size", bytes_of(size));
+  if (add("size/count", 1) == 1) {
+    set("size/rank", rank);
+    set("size", size);
   }
-  if (const auto first = read("size"); first != size) {
-    return "the ranks differ in WORLD_SIZE: rank " + rank + " has " + size + ", rank " + read("size/rank") +
+  if (const auto first = get("size"); first != size) {
+    return "the ranks differ in WORLD_SIZE: rank " + rank + " has " + size + ", rank " + get("size/rank") +
            " has " + first +
            "; start all ranks alike, and every run that meets on the same machine with a MASTER_PORT of its "
            "own";
   }
-  if (store_->add(here(launch_.rank), 1) > 1) {
+  if (add(here(launch_.rank), 1) > 1) {
     return "two processes are rank " + rank + " at " + launch_.meeting_place() +
            "; give every process a RANK of its own, and every run that meets on the same machine a "
            "MASTER_PORT of its "
@@ -157,9 +121,24 @@ std::string Meeting::own_mistake() {
 
 std::string Meeting::conclude(const std::string& verdict) {
   // Two keys: not every version of the store wakes those who wait for a key that was set by comparison.
-  const auto bytes = store_->compareSet("here/verdict", {}, bytes_of(verdict));
-  store_->set("here/all", bytes);
-  return {bytes.begin(), bytes.end()};
+  const auto first = set_first("here/verdict", verdict);
+  set("here/all", first);
+  return first;
+}
+
+/// The same, where what answers may be no store at all.
+std::string Meeting::own_mistake() {
+  try {
+    return compare_with_others();
+  } catch (const NoAnswer&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error("the ranks' store at " + launch_.meeting_place() +
+                             " does not answer as one; another program has that port, or rank 0, which holds "
+                             "the store, has ended: choose another MASTER_PORT for all ranks, or start all "
+                             "ranks again (" +
+                             error_text(error) + ")");
+  }
 }
 
 void Meeting::gather_ranks(milliseconds limit) {
@@ -170,9 +149,11 @@ void Meeting::gather_ranks(milliseconds limit) {
   }
   std::string verdict;
   try {
-    if (store_->add("here", 1) == launch_.size) conclude(kAllCame);
-    store_->wait({"here/all"}, limit);
-    verdict = read("here/all");
+    if (add("here", 1) == launch_.size) conclude(kAllCame);
+    wait("here/all", limit);
+    verdict = get("here/all");
+  } catch (const NoAnswer&) {
+    throw;
   } catch (const std::exception& error) {
     std::vector<int64_t> missing;
     try {
@@ -180,8 +161,10 @@ void Meeting::gather_ranks(milliseconds limit) {
       store_ = connect_store(launch_, std::min(limit, kReconnecting));
       store_->setTimeout(limit);
       for (int64_t rank = 0; rank < launch_.size; ++rank) {
-        if (!store_->check({here(rank)})) missing.push_back(rank);
+        if (!has(here(rank))) missing.push_back(rank);
       }
+    } catch (const NoAnswer&) {
+      throw;
     } catch (const std::exception&) {
       throw std::runtime_error("the store at " + launch_.meeting_place() +
                                " went away before all ranks had come: rank 0, which holds it, has ended (" +
@@ -193,36 +176,44 @@ void Meeting::gather_ranks(milliseconds limit) {
                       "; start as many processes as WORLD_SIZE says, each of which can reach that place, or "
                       "raise --timeout";
     if (conclude(what) == what) throw std::runtime_error(what);
-    verdict = read("here/all");
+    verdict = get("here/all");
   }
   if (verdict == kAllCame) return;
   // Rank 0 reports it for all; where it is missing itself, each does.
-  if (store_->check({here(0)})) throw SharedError(verdict);
+  if (has(here(0))) throw SharedError(verdict);
   throw std::runtime_error(verdict);
 }
 
 std::string Meeting::ask_rank_0(const std::string& name, const std::string& text, milliseconds limit) {
   const auto key = "rank-0/" + name;
-  if (launch_.rank == 0) store_->set(key, bytes_of(text));
-  store_->wait({key}, limit);
-  return read(key);
+  if (launch_.rank == 0) set(key, text);
+  try {
+    wait(key, limit);
+  } catch (const NoAnswer&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error("rank 0 has not been heard of at " + launch_.meeting_place() +
+                             " since all ranks came; it was killed, hangs or cannot be reached (" +
+                             error_text(error) + ")");
+  }
+  return get(key);
 }
 
 void Meeting::barrier(milliseconds limit) { wait_for_all("barrier/" + std::to_string(barriers_++), limit); }
 
 void Meeting::require_equal(const std::string& what, const std::string& text, milliseconds limit) {
   const auto key = "equal/" + std::to_string(comparisons_++);
-  const auto text_of = [&](int64_t rank) { return key + "/" + std::to_string(rank); };
-  store_->set(text_of(launch_.rank), bytes_of(text));
+  const auto text_at = [&](int64_t rank) { return key + "/" + std::to_string(rank); };
+  set(text_at(launch_.rank), text);
   wait_for_all(key + "/written", limit);
-  if (read(text_of(0)) != text) store_->add(key + "/different", 1);
+  if (get(text_at(0)) != text) add(key + "/different", 1);
   wait_for_all(key + "/compared", limit);
-  if (store_->add(key + "/different", 0) == 0) return;
-  const auto first = read(text_of(0));
+  if (add(key + "/different", 0) == 0) return;
+  const auto first = get(text_at(0));
   std::vector<int64_t> different;
   std::string detail;
   for (int64_t rank = 1; rank < launch_.size; ++rank) {
-    const auto other = read(text_of(rank));
+    const auto other = get(text_at(rank));
     if (other == first) continue;
     if (different.empty()) detail = first_difference(other, first);
     different.push_back(rank);

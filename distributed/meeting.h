@@ -6,35 +6,18 @@
 #include <cstdint>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 
 #include "launch.h"
 
 namespace stiefel::distributed {
 
-/// How every store here is made: the server returns at once, whoever has come.
-c10d::TCPStoreOptions store_options(bool server, int64_t port);
-
-/// Whether the store is this rank's, and ends with it.
-bool holds_store(const Launch& launch);
-
-/// A connection to the key-value store at the launch's meeting place, where rank 0 opens it unless the
-/// launcher has one there. A launcher's store outlives the ranks that it starts again, so there keys carry
-/// the number of the attempt. Throws std::runtime_error naming the port that is taken, or the place that
-/// cannot be reached within the limit.
-c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, std::chrono::milliseconds limit);
-
-/// One more connection of a rank to a store that is open: each connection does one thing at a time.
-c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, std::chrono::milliseconds limit);
-
-/// The part of a store that belongs to one attempt.
-c10::intrusive_ptr<c10d::Store> numbered_store(c10::intrusive_ptr<c10d::Store> store, int64_t attempt);
-
-/// What ranks agree on through the store, without a process group.
+/// What ranks agree on through the store, without a process group. Every function throws NoAnswer where the
+/// store does not answer within `timeout`, beside the time that it is to wait for other ranks.
 class Meeting {
  public:
-  Meeting(c10::intrusive_ptr<c10d::Store> store, const Launch& launch)
-      : opened_(store), store_(std::move(store)), launch_(launch) {}
+  Meeting(c10::intrusive_ptr<c10d::Store> store, const Launch& launch, std::chrono::milliseconds timeout)
+      : opened_(store), store_(std::move(store)), launch_(launch), timeout_(timeout) {}
 
   /// Waits for all ranks. Throws std::runtime_error naming those that have not come within the limit, and
   /// SharedError where two processes are the same rank, or count to different numbers of ranks. A process
@@ -54,15 +37,24 @@ class Meeting {
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
  private:
+  // What c10d's store does.
+  int64_t add(const std::string& key, int64_t number);
+  void set(const std::string& key, const std::string& text);
+  std::string get(const std::string& key);
+  bool has(const std::string& key);
+  std::string set_first(const std::string& key, const std::string& text);  ///< or returns the one there is
+  void wait(const std::string& key, std::chrono::milliseconds limit);
+
   std::string own_mistake();
+  std::string compare_with_others();
   /// What all ranks are told about their coming: the first verdict counts.
   std::string conclude(const std::string& verdict);
   void wait_for_all(const std::string& key, std::chrono::milliseconds limit);
-  std::string read(const std::string& key);
 
   c10::intrusive_ptr<c10d::Store> opened_;  // rank 0's may hold the store itself, which ends with it
   c10::intrusive_ptr<c10d::Store> store_;
   Launch launch_;
+  std::chrono::milliseconds timeout_;
   int64_t barriers_ = 0;
   int64_t comparisons_ = 0;
 };

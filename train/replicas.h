@@ -6,10 +6,17 @@
 #include <memory>
 #include <string>
 
+#include "data/fingerprint.h"
 #include "distributed/world.h"
+#include "resolve_config.h"
 
 /// What processes that train one network have alike: their weights, and what rank 0 decides for all.
 namespace stiefel::train {
+
+/// Throws SharedError where a rank has read other data than rank 0, saying what differs and where rank 0's
+/// lies.
+void require_same_data(distributed::World& world, const data::Fingerprint& own, const Config& config,
+                       const c10::Device& device);
 
 /// A line for each parameter, its name and the checksum of its numbers: where two ranks' differ, their
 /// weights do.

@@ -25,6 +25,7 @@
 #include "data/seeds.h"
 #include "device.h"
 #include "display.h"
+#include "even_share.h"
 #include "half_weights.h"
 #include "network.h"
 #include "orthonormality.h"
@@ -89,13 +90,6 @@ constexpr int64_t kStepsPerLook = 64;
 
 }  // namespace
 
-void require_even_share(const Config& config, int64_t processes) {
-  if (config.batch % processes == 0) return;
-  throw std::invalid_argument(fmt::format(
-      "--batch is {}, which {} processes cannot share evenly; choose a multiple of {}, such as {}",
-      config.batch, processes, processes, std::max<int64_t>(1, config.batch / processes) * processes));
-}
-
 Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector<std::string> command,
                  std::shared_ptr<distributed::World> world)
     : config_(config),
@@ -148,13 +142,7 @@ void Trainer::overlap_steps() {
 
 /// Checks that all ranks begin alike, and shares the work of a step among them.
 void Trainer::join_ranks() {
-  if (state_.data) {
-    const auto& [train, test] = *state_.data;
-    world_->require_equal("the data", fmt::format("training images: {} {:08x} {:08x}\ntest images: {} {:08x} "
-                                                  "{:08x}\n",
-                                                  train.images, train.pixels, train.labels, test.images,
-                                                  test.pixels, test.labels));
-  }
+  if (state_.data) require_same_data(*world_, *state_.data, config_, device_);
   world_->require_equal("the initial weights", weight_checksums(*model_));
   buckets_ = std::make_unique<distributed::GradientBuckets>(world_, model_->parameters());
   totals_ = std::make_unique<StepTotals>(world_, device_);

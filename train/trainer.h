@@ -26,9 +26,6 @@
 
 namespace stiefel::train {
 
-/// Throws std::invalid_argument where so many processes cannot share the batch evenly.
-void require_even_share(const Config& config, int64_t processes);
-
 /// How a run ended.
 struct Outcome {
   int signal = 0;                     ///< the signal that stopped it, or 0 when it is finished

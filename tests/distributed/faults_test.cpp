@@ -4,7 +4,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "distributed/store.h"
 #include "on_ranks.h"
+#include "other_program.h"
 #include "tests/scratch.h"
 
 namespace stiefel::faults_test {
@@ -115,7 +117,7 @@ TEST(Faults, a_rank_that_ends_with_an_error_is_named) {
 TEST(Faults, a_busy_rank_is_not_lost) {
   if (const auto launch = rank_of_test()) {
     const auto world = join(*launch, impatient(*launch));
-    if (launch->rank == 1) std::this_thread::sleep_for(seconds(5));
+    if (launch->rank == 1) std::this_thread::sleep_for(seconds(3));
     auto a = torch::ones({3});
     world->start_sum_(a)->wait();
     EXPECT_TRUE(a.equal(torch::full({3}, 2.F)));
@@ -147,7 +149,7 @@ TEST(Faults, a_run_that_is_suspended_as_a_whole_goes_on) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   for (int64_t rank = 0; rank < 2; ++rank) ranks[rank].send(SIGSTOP);
-  std::this_thread::sleep_for(seconds(5));
+  std::this_thread::sleep_for(seconds(3));
   for (int64_t rank = 0; rank < 2; ++rank) ranks[rank].send(SIGCONT);
   std::ofstream(file_of(folder.path(), 100)) << "go" << std::flush;
   ranks.expect_success();
@@ -170,21 +172,7 @@ TEST(Faults, a_rank_that_does_not_come_is_named) {
     options.timeout = seconds(1);
     return expect_refusal(*launch, options);
   }
-  for (const bool own_store : {false, true}) {
-    expect_all_learn(3, 1, "rank 1 of 3 did not come to 127.0.0.1:", own_store);
-  }
-}
-
-// torchrun counts what it starts again per machine.
-TEST(Faults, ranks_of_different_attempts_meet_at_rank_0) {
-  if (auto launch = rank_of_test()) {
-    launch->attempt = launch->rank;
-    const auto world = join(*launch, impatient(*launch));
-    world->barrier();
-    return;
-  }
-  const scratch::Folder folder;
-  TestRanks(3, {{"STIEFEL_TEST_FOLDER", folder.path().string()}}, true).expect_success();
+  expect_all_learn(3, 1, "rank 1 of 3 did not come to 127.0.0.1:", true);
 }
 
 TEST(Faults, different_numbers_of_ranks_are_named) {
@@ -212,7 +200,9 @@ TEST(Faults, a_rank_that_is_there_twice_is_named) {
 }
 
 TEST(Faults, a_rank_that_comes_twice_and_too_late_ends_alone) {
-  if (const auto launch = rank_of_test()) {
+  if (auto launch = rank_of_test()) {
+    // torchrun counts what it starts again per machine: they meet at rank 0 all the same.
+    launch->attempt = launch->rank;
     const auto world = join(*launch, impatient(*launch));
     world->barrier();
     if (launch->rank == 1) {
@@ -230,18 +220,16 @@ TEST(Faults, a_rank_that_comes_twice_and_too_late_ends_alone) {
     return;
   }
   const scratch::Folder folder;
-  TestRanks(2, {{"STIEFEL_TEST_FOLDER", folder.path().string()}}).expect_success();
+  TestRanks(2, {{"STIEFEL_TEST_FOLDER", folder.path().string()}}, true).expect_success();
 }
 
 TEST(Faults, different_versions_are_named) {
-  for (const bool own_store : {false, true}) {
-    if (const auto launch = rank_of_test()) {
-      auto options = impatient(*launch);
-      options.identity = launch->rank == 2 ? "LibTorch: 2.11" : "LibTorch: 1.13";
-      expect_refusal(*launch, options);
-    }
-    expect_all_learn(3, -1, "rank 2 has 'LibTorch: 2.11' where rank 0 has 'LibTorch: 1.13'", own_store);
+  if (const auto launch = rank_of_test()) {
+    auto options = impatient(*launch);
+    options.identity = launch->rank == 2 ? "LibTorch: 2.11" : "LibTorch: 1.13";
+    expect_refusal(*launch, options);
   }
+  expect_all_learn(3, -1, "rank 2 has 'LibTorch: 2.11' where rank 0 has 'LibTorch: 1.13'", true);
 }
 
 TEST(Faults, a_taken_port_is_named) {
@@ -270,6 +258,69 @@ TEST(Faults, a_place_where_nothing_answers_is_named) {
   } catch (const std::runtime_error& error) {
     EXPECT_EQ(std::string(error.what()).find("no store answers at " + launch.meeting_place()), 0U)
         << error.what();
+  }
+}
+
+/// The error of a rank that joins a launch.
+std::string error_of_joining(const Launch& launch, std::chrono::milliseconds timeout) {
+  JoinOptions options;
+  options.timeout = timeout;
+  try {
+    join(launch, options);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Another rank than 0, whose store's port another program has.
+Launch launch_at(const test::OtherProgram& program) {
+  Launch launch;
+  launch.rank = 1;
+  launch.size = 2;
+  launch.address = "127.0.0.1";
+  launch.port = program.port();
+  return launch;
+}
+
+TEST(Faults, a_port_of_another_program_that_says_nothing_is_named) {
+  const test::OtherProgram silent("");
+  auto launch = launch_at(silent);
+  EXPECT_EQ(error_of_joining(launch, std::chrono::milliseconds(500))
+                .find("rank 0's store at " + launch.meeting_place() + " has not answered for "),
+            0U);
+  launch.launcher_store = true;
+  EXPECT_EQ(error_of_joining(launch, std::chrono::milliseconds(500))
+                .find("the launcher's store at " + launch.meeting_place() + " has not answered for "),
+            0U);
+}
+
+TEST(Faults, a_port_of_another_program_that_answers_is_named) {
+  const test::OtherProgram other("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+  const auto launch = launch_at(other);
+  const auto error = error_of_joining(launch, seconds(1));
+  EXPECT_EQ(error.find("the ranks' store at " + launch.meeting_place() + " does not answer as one"), 0U)
+      << error;
+}
+
+// Before the heartbeat begins, which would notice it.
+TEST(Faults, rank_0_that_is_stopped_while_the_others_come_is_named) {
+  if (const auto launch = rank_of_test()) {
+    if (launch->rank > 0) return expect_refusal(*launch, impatient(*launch));
+    const auto store = open_store(*launch, seconds(1));
+    ::raise(SIGSTOP);
+  }
+  expect_all_learn(3, 0, "rank 0's store at 127.0.0.1:", true);
+}
+
+TEST(Faults, an_address_that_is_not_found_is_named) {
+  for (const int64_t rank : {0, 1}) {
+    Launch launch = distributed::LauncherStore().launch(rank, 2);
+    launch.launcher_store = false;
+    launch.address = "rank-0.invalid";
+    const auto error = error_of_joining(launch, std::chrono::milliseconds(200));
+    EXPECT_EQ(error.find("MASTER_ADDR is 'rank-0.invalid', a host whose address is not found ("), 0U)
+        << error;
   }
 }
 
