@@ -33,6 +33,9 @@ class STIEFEL_API ParamState : public torch::optim::OptimizerParamState {
     bool per_matrix;
   };
   virtual std::vector<Entry> entries();
+
+  /// Throws c10::Error where an archive had some of the entries that are always there together.
+  virtual void check_whole(Manifold manifold) const;
 };
 
 namespace detail {
@@ -139,6 +142,9 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
   /// One step of a group's Euclidean parameters, of any types and devices.
   virtual void step_euclidean(const GroupOptions& options, const ParameterBatch& batch,
                               detail::GroupRate& rate) = 0;
+
+  /// Throws where a group of this optimizer cannot have the options that an archive holds.
+  virtual void check_loaded(const GroupOptions&) const {}
 
   /// Validates and prepares groups that have not been seen yet. Constructors of derived classes call it last.
   void prepare();
