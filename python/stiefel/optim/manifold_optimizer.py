@@ -23,6 +23,8 @@ _FARTHEST_START = 0.5
 _REDUCED = (torch.float16, torch.bfloat16)
 # State tensors that hold one number per matrix.
 _PER_MATRIX = ("second_moment", "step")
+# All tensors of a state.
+_TENSORS = ("master", "momentum_buffer", "exp_avg", "exp_avg_sq", *_PER_MATRIX)
 
 # Whether torch.compile is tracing (torch 2.1 and later): then nothing may read a tensor's value.
 _is_compiling: Callable[[], bool] = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
@@ -459,7 +461,15 @@ class ManifoldOptimizer(Optimizer):
     @torch.no_grad()
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Loads a state. Tensors keep the types in which they were saved: a float32 master of a bfloat16
-        parameter stays float32."""
+        parameter stays float32. A state that does not fit is an error and changes nothing."""
+        before = self.state, self.param_groups  # torch replaces both
+        try:
+            self._load(state_dict)
+        except Exception:
+            self.state, self.param_groups = before
+            raise
+
+    def _load(self, state_dict: Dict[str, Any]) -> None:
         if not hasattr(self, "register_load_state_dict_pre_hook"):  # before torch 2.1
             self._check_state(state_dict)
             super().load_state_dict(state_dict)
@@ -506,6 +516,19 @@ class ManifoldOptimizer(Optimizer):
 
     def _check_state(self, state_dict: Dict[str, Any]) -> None:
         """Everything is checked first, so that a bad state changes nothing."""
+        if not isinstance(state_dict, dict) or not isinstance(state_dict.get("stiefel", {}), dict):
+            raise ValueError("stiefel: the state is no dictionary of an optimizer; load what state_dict() returned")
+        for key, kind in (("state", dict), ("param_groups", list)):
+            if not isinstance(state_dict.get(key), kind):
+                raise ValueError(
+                    f"stiefel: the state has no {key!r} that is a {kind.__name__}: it is damaged; load another copy"
+                )
+        skipped = state_dict.get("stiefel", {}).get("skipped_steps", 0)
+        if not isinstance(skipped, int) or skipped < 0:
+            raise ValueError(f"stiefel: the state's skipped_steps is {skipped!r}, not a count: it is damaged")
+        for group in state_dict["param_groups"]:
+            if not isinstance(group, dict) or not isinstance(group.get("params"), list):
+                raise ValueError("stiefel: a saved parameter group has no list 'params': it is damaged")
         saved_by = state_dict.get("stiefel", {}).get("optimizer", type(self).__name__)
         if saved_by != type(self).__name__:
             raise ValueError(
@@ -513,9 +536,26 @@ class ManifoldOptimizer(Optimizer):
                 " the optimizer that saved it"
             )
         for parameter, group, saved in self._saved_states(state_dict):
+            if not isinstance(saved, dict):
+                raise ValueError(f"stiefel: the saved state of a parameter is {type(saved).__name__}, not a dictionary")
             for key, value in saved.items():
                 if not isinstance(value, Tensor):
+                    if key in _TENSORS and not (key == "momentum_buffer" and value is None):
+                        raise ValueError(
+                            f"stiefel: the saved {key!r} of a parameter of shape {tuple(parameter.shape)} is"
+                            f" {type(value).__name__}, not a tensor: it is damaged; load another copy"
+                        )
                     continue
+                real = key in _PER_MATRIX or key == "master"
+                if key in _TENSORS and (
+                    value.layout != torch.strided
+                    or value.is_complex() != (parameter.is_complex() and not real)
+                    or not (value.is_complex() or value.is_floating_point())
+                ):
+                    raise ValueError(
+                        f"stiefel: the saved {key!r} of a parameter {parameter.dtype} is {value.dtype}, {value.layout}:"
+                        " it is damaged, or of another parameter"
+                    )
                 expected = parameter.shape
                 if key in _PER_MATRIX:
                     stacked = group.get("batched", False) and self._is_on_manifold(group, parameter)
