@@ -9,7 +9,16 @@
 
 namespace stiefel::base {
 
-bool Axis::shows(double value) const { return std::isfinite(value) && (!log_ || value > 0); }
+namespace {
+
+// Beyond these, differences, margins and the decades of ticks leave the range of a double. A diverged run may
+// have such values.
+constexpr double kLargest = 1e250;
+constexpr double kSmallest = 1e-250;
+
+}  // namespace
+
+bool Axis::shows(double value) const { return std::abs(value) <= kLargest && (!log_ || value >= kSmallest); }
 
 void Axis::include(double value) {
   if (!shows(value)) return;

@@ -15,7 +15,7 @@ class Axis {
   /// From the pixel where it begins to the one where it ends.
   Axis(double from, double to, Scale scale) : from_(from), to_(to), log_(scale == Scale::kLog) {}
 
-  /// Whether it can show the value: a finite one, on a logarithmic axis above zero.
+  /// Whether it can show the value: one up to 1e250 in size, on a logarithmic axis at least 1e-250.
   bool shows(double value) const;
 
   /// Extends the range to the value, if it can show it.

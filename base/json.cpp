@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "excerpt.h"
+
 namespace stiefel::base {
 
 using nlohmann::json;
@@ -57,7 +59,7 @@ class Syntax : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t position, const std::string& token, const json::exception& error) override {
     byte = position;
     constexpr int kNumberOverflow = 406;
-    what = error.id == kNumberOverflow ? "the number " + token + " is too large" : "broken JSON";
+    what = error.id == kNumberOverflow ? "the number " + excerpt(token) + " is too large" : "broken JSON";
     return false;
   }
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "printable.h"
+#include "excerpt.h"
 
 namespace stiefel::base {
 
@@ -34,11 +34,11 @@ int64_t to_whole(const std::string& text) {
   uint64_t size = 0;
   const auto read = std::from_chars(text.data() + start, end, size, hexadecimal ? 16 : 10);
   if (read.ec == std::errc::invalid_argument || read.ptr != end) {
-    throw std::invalid_argument("'" + printable(text) + "' is not a whole number");
+    throw std::invalid_argument("'" + excerpt(text) + "' is not a whole number");
   }
   const auto largest = static_cast<uint64_t>(kMost) + (negative ? 1 : 0);
   if (read.ec == std::errc::result_out_of_range || size > largest) {
-    throw std::invalid_argument(text +
+    throw std::invalid_argument(excerpt(text) +
                                 (negative ? " is too small; the smallest whole number is "
                                           : " is too large; the largest whole number is ") +
                                 std::to_string(negative ? kLeast : kMost));
@@ -51,11 +51,12 @@ double to_number(const std::string& text) {
   const bool blank = text.empty() || text.find_first_of(" \t\n\r\v\f") != std::string::npos;
   const double value = blank ? 0 : std::strtod(text.c_str(), &end);
   if (blank || end != text.c_str() + text.size()) {
-    throw std::invalid_argument("'" + printable(text) + "' is not a number");
+    throw std::invalid_argument("'" + excerpt(text) + "' is not a number");
   }
   const bool named = text.find_first_of("iI") != std::string::npos;  // of inf and infinity, and of no numeral
   if (std::isinf(value) && !named) {
-    throw std::invalid_argument(text + " is too large; the largest number is 1.7976931348623157e+308");
+    throw std::invalid_argument(excerpt(text) +
+                                " is too large; the largest number is 1.7976931348623157e+308");
   }
   return value;
 }

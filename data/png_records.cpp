@@ -40,7 +40,8 @@ std::string read_labels(const fs::path& file, int64_t most) {
     const bool good = i == 0 ? c == '[' : i % 2 == 1 ? c >= '0' && c <= '9' : c == (last ? ']' : ',');
     if (!good || (last && i % 2 == 1)) {
       throw std::runtime_error(base::printable(file) + ": byte " + std::to_string(i) +
-                               ": expected a list of digits, found '" + c + "'");
+                               ": expected a list of digits, found '" + base::printable(std::string(1, c)) +
+                               "'");
     }
     if (i % 2 == 1) labels.push_back(static_cast<char>(c - '0'));
   }

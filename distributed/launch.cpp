@@ -6,8 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "base/excerpt.h"
 #include "base/numbers.h"
-#include "base/printable.h"
 
 namespace stiefel::distributed {
 
@@ -27,7 +27,7 @@ constexpr std::array<const char*, 8> kNames{"RANK",
                                             "TORCHELASTIC_RESTART_COUNT"};
 
 [[noreturn]] void refuse(const std::string& name, const std::string& value, const std::string& must) {
-  throw std::invalid_argument(name + " is '" + base::printable(value) + "', but must be " + must + "; " +
+  throw std::invalid_argument(name + " is '" + base::excerpt(value) + "', but must be " + must + "; " +
                               kRemedy);
 }
 

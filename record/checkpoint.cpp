@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "base/excerpt.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -54,7 +55,7 @@ nlohmann::json to_json(const RunState& p) {
 int64_t count_from(const nlohmann::json& json, const char* name) {
   const auto& value = json.at(name);
   if (!value.is_number_unsigned()) {
-    throw std::runtime_error(fmt::format("{} is {}, not a count", name, value.dump()));
+    throw std::runtime_error(fmt::format("{} is {}, not a count", name, base::excerpt(value.dump())));
   }
   return value;
 }

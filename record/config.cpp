@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "base/excerpt.h"
 #include "base/numbers.h"
 #include "base/printable.h"
 #include "method_facts.h"
@@ -34,7 +35,7 @@ std::string write(const std::optional<Value>& value) {
 }
 
 [[noreturn]] void unreadable(const std::string& name, const std::string& value, const char* kind) {
-  throw std::invalid_argument(fmt::format("{} = {}: expected {}", name, base::printable(value), kind));
+  throw std::invalid_argument(fmt::format("{} = {}: expected {}", name, base::excerpt(value), kind));
 }
 
 /// What `parse` makes of the text; its errors name the option too.
@@ -110,6 +111,13 @@ Config config_from_entries(const std::vector<ConfigEntry>& entries, const std::s
   const auto where = base::printable(source);
   for (size_t i = 0; i < entries.size(); ++i) {
     const auto& key = entries[i].key;
+    // No option is a text longer than the path of a file.
+    constexpr size_t kLongest = 4096;
+    if (const auto size = entries[i].text.size(); size > kLongest) {
+      throw std::invalid_argument(
+          fmt::format("{}: line {}: the value of '{}' has {} bytes; no option has more than {}", where,
+                      entries[i].line, base::excerpt(key), size, kLongest));
+    }
     auto values = entries[i].values();
     // A list may also be given as one line per value.
     for (; i + 1 < entries.size() && entries[i + 1].key == key; ++i) {
@@ -127,8 +135,8 @@ Config config_from_entries(const std::vector<ConfigEntry>& entries, const std::s
       throw std::invalid_argument(fmt::format("{}: {}", where, error.what()));
     }
     if (!known) {
-      throw std::invalid_argument(fmt::format("{}: no option is called '{}' (see stiefel train --help)",
-                                              where, base::printable(key)));
+      throw std::invalid_argument(
+          fmt::format("{}: no option is called '{}' (see stiefel train --help)", where, base::excerpt(key)));
     }
   }
   return config;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/excerpt.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -113,12 +114,13 @@ void from_json(const nlohmann::json& json, EpochMetrics& metrics) {
     if (found == json.end()) return;
     if (!found->is_null() && !found->is_number()) {
       throw std::invalid_argument(
-          fmt::format("\"{}\" must be a number or null, found {}", name, found->dump()));
+          fmt::format("\"{}\" must be a number or null, found {}", name, base::excerpt(found->dump())));
     }
     try {
       take(*found, value);
     } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(fmt::format("\"{}\" is {}, {}", name, found->dump(), error.what()));
+      throw std::invalid_argument(
+          fmt::format("\"{}\" is {}, {}", name, base::excerpt(found->dump()), error.what()));
     }
   });
 }
@@ -132,26 +134,34 @@ const std::vector<MetricColumn>& metric_columns() {
   return all;
 }
 
-void write_metrics(const fs::path& folder, const std::vector<EpochMetrics>& history) {
+std::string metrics_lines(const std::vector<EpochMetrics>& history) {
   std::string lines;
+  for (const auto& metrics : history) lines += nlohmann::json(metrics).dump() + '\n';
+  return lines;
+}
+
+void write_metrics(const fs::path& folder, const std::vector<EpochMetrics>& history) {
   std::string table;
   for (const auto& column : metric_columns()) table += (table.empty() ? "" : ",") + std::string(column.name);
   table += '\n';
   for (const auto& metrics : history) {
-    lines += nlohmann::json(metrics).dump() + '\n';
     std::string row;
     visit_metrics(metrics, [&](const char*, const auto& value) { row += cell(value) + ','; });
     row.back() = '\n';
     table += row;
   }
-  base::write_file(folder / kMetricsFile, lines);
+  base::write_file(folder / kMetricsFile, metrics_lines(history));
   base::write_file(folder / "metrics.csv", table);
 }
 
 std::vector<EpochMetrics> read_metrics(const fs::path& folder, std::vector<std::string>& warnings) {
-  std::vector<EpochMetrics> epochs;
   const auto file = folder / kMetricsFile;
-  const std::string content = fs::exists(file) ? base::read_file(file) : "";
+  return parse_metrics(file, fs::exists(file) ? base::read_file(file) : "", warnings);
+}
+
+std::vector<EpochMetrics> parse_metrics(const fs::path& file, const std::string& content,
+                                        std::vector<std::string>& warnings) {
+  std::vector<EpochMetrics> epochs;
   size_t line = 0;
   for (size_t begin = 0; begin < content.size();) {
     ++line;

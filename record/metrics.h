@@ -79,6 +79,13 @@ void write_metrics(const std::filesystem::path& folder, const std::vector<EpochM
 std::vector<EpochMetrics> read_metrics(const std::filesystem::path& folder,
                                        std::vector<std::string>& warnings);
 
+/// The same of a file that has been read already; empty where there is none.
+std::vector<EpochMetrics> parse_metrics(const std::filesystem::path& file, const std::string& content,
+                                        std::vector<std::string>& warnings);
+
+/// What metrics.jsonl holds of these epochs.
+std::string metrics_lines(const std::vector<EpochMetrics>& history);
+
 /// The first epoch with the least deciding error; there must be one.
 const EpochMetrics& best_epoch(const std::vector<EpochMetrics>& epochs);
 

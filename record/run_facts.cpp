@@ -29,7 +29,10 @@ json facts_or_empty(const fs::path& folder) {
 
 json read_run_facts(const fs::path& folder) {
   const auto file = folder / kFactsFile;
-  const auto text = base::read_file(file);
+  return parse_run_facts(file, base::read_file(file));
+}
+
+json parse_run_facts(const fs::path& file, const std::string& text) {
   try {
     auto facts = base::parse_json(text);
     if (facts.is_object()) return facts;

@@ -12,6 +12,9 @@ namespace stiefel::record {
 /// it is damaged or no object.
 nlohmann::json read_run_facts(const std::filesystem::path& folder);
 
+/// The same of a file that has been read already.
+nlohmann::json parse_run_facts(const std::filesystem::path& file, const std::string& text);
+
 void write_run_facts(const std::filesystem::path& folder, const nlohmann::json& facts);
 
 /// The parts that the run in the folder consists of so far, oldest first, each with its command, commit,

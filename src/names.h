@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "quoted.h"
+
 namespace stiefel::detail {
 
 /// The values of an enumeration with their names in options, operators and archives.
@@ -30,7 +32,7 @@ Enum value_of(const Names<Enum, N>& names, const std::string& name, const char* 
     all += i == 0 ? "" : i + 1 == N ? " or " : ", ";
     all += names[i].second;
   }
-  TORCH_CHECK(false, "stiefel: no ", what, " is called '", name, "'; choose ", all);
+  TORCH_CHECK(false, "stiefel: no ", what, " is called ", quoted(name), "; choose ", all);
 }
 
 }  // namespace stiefel::detail

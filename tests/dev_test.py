@@ -121,6 +121,19 @@ class Dev(unittest.TestCase):
         install = "python -m pip install --quiet --no-build-isolation --no-deps --no-index --force-reinstall ."
         self.assertEqual(calls, [install, "python -B -m pytest -q -p no:cacheprovider python/tests -k resume"] * 2)
 
+    def test_fuzz_builds_and_runs_what_it_is_told(self):
+        os.makedirs(self.folder + "/build/fuzz")
+        for name in ("build.ninja", "configure.log"):
+            open(f"{self.folder}/build/fuzz/{name}", "w").close()
+        self.program(self.root + "/bin/python3", '#!/bin/bash\nprintf \'%s\\n\' "$*" >> "$LOG"\n')
+        run = "-B tests/fuzz/run.py build/fuzz/bin build/fuzz tests/fuzz/corpus"
+        for given, programs, words in (([], "fuzzers", "10"), (["3"], "fuzzers", "3"), (["json"], "fuzz_json", "10 json"),
+                                       (["0.5", "json", "idx"], "fuzz_json fuzz_idx", "0.5 json idx")):
+            if os.path.exists(self.log):
+                os.remove(self.log)
+            self.dev("fuzz", *given)
+            self.assertEqual(self.called(), [f"cmake --build --preset fuzz --target {programs}", f"{run} {words}"], given)
+
     def test_package_makes_the_packages_anew_and_checks_them_when_told(self):
         check = self.folder + "/tests/packages/check.sh"
         os.makedirs(os.path.dirname(check))

@@ -33,10 +33,19 @@ def check_torch(built: str, installed: str) -> None:
 
 def _read_build(library: Path) -> Optional[Dict[str, str]]:
     """What CMake has written beside the library: its version, and torch's."""
+    file = library.with_name("libstiefel.json")
     try:
-        return json.loads(library.with_name("libstiefel.json").read_text())
+        build = json.loads(file.read_text())
     except FileNotFoundError:
         return None
+    except (ValueError, RecursionError):  # no JSON, no UTF-8, or nested too deeply
+        build = None
+    if not isinstance(build, dict) or not all(isinstance(build.get(key), str) for key in ("version", "torch")):
+        raise ImportError(
+            f"stiefel: {file} is damaged: it should hold the versions of the library and of torch. Install the"
+            " package again with pip, or build the library again (./dev build stiefel)"
+        )
+    return build
 
 
 def load() -> Dict[str, str]:

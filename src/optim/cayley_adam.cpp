@@ -45,6 +45,15 @@ std::vector<ParamState::Entry> CayleyAdamParamState::entries() {
   return all;
 }
 
+void CayleyAdamParamState::check_whole(Manifold manifold) const {
+  const auto& squares = manifold == Manifold::kStiefel ? second_moment : exp_avg_sq;
+  const bool any = exp_avg.defined() || squares.defined() || step.defined();
+  TORCH_CHECK(!any || (exp_avg.defined() && squares.defined() && step.defined()),
+              "stiefel: the archive has some of exp_avg, ",
+              manifold == Manifold::kStiefel ? "second_moment" : "exp_avg_sq",
+              " and step of a parameter, but not all: it is damaged; load another copy");
+}
+
 CayleyAdam::CayleyAdam(std::vector<torch::optim::OptimizerParamGroup> groups, CayleyAdamOptions defaults)
     : ManifoldOptimizer(std::move(groups), std::make_unique<CayleyAdamOptions>(defaults)) {
   prepare();

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compat.h"
+#include "archive_values.h"
 
 namespace stiefel {
 
@@ -141,9 +141,13 @@ void Search::save(torch::serialize::OutputArchive& archive) const {
 }
 
 void Search::load(torch::serialize::InputArchive& archive) {
-  reference_ = read_value(archive, "search_reference").toDouble();
-  weight_ = read_value(archive, "search_weight").toDouble();
-  steps_ = read_value(archive, "search_steps").toInt();
+  const auto reference = read_number(archive, "search_reference");
+  const auto weight = read_number(archive, "search_weight");
+  const auto steps = read_integer(archive, "search_steps");
+  TORCH_CHECK(std::isfinite(reference) && std::isfinite(weight) && weight >= 0 && steps >= 0,
+              "stiefel: the archive's search stands at the average ", reference, " of the weight ", weight,
+              " after ", steps, " steps, which no search does: it is damaged; load another copy");
+  reference_ = reference, weight_ = weight, steps_ = steps;
 }
 
 }  // namespace detail

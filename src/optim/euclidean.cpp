@@ -40,6 +40,30 @@ bool DeviceOptimizer<Base>::has_device_rates() const {
 }
 
 template <class Base>
+void DeviceOptimizer<Base>::load(torch::serialize::InputArchive& archive) {
+  auto& states = this->state_;
+  auto before = std::move(states);  // torch writes group by group, whatever comes after
+  states.clear();
+  try {
+    Base::load(archive);
+    for (const auto& entry : states) {
+      TORCH_CHECK(entry.second,
+                  "stiefel: the archive names one state for several parameters: it is damaged; ",
+                  "load another copy");
+    }
+  } catch (const c10::Error&) {
+    states = std::move(before);
+    throw;
+  } catch (const std::exception& error) {  // an entry that torch does not find
+    states = std::move(before);
+    TORCH_CHECK(false, "stiefel: the archive does not hold what this optimizer saves: ", error.what());
+  }
+  for (auto& entry : before) {
+    if (states.find(entry.first) == states.end()) states[entry.first] = std::move(entry.second);
+  }
+}
+
+template <class Base>
 at::Tensor DeviceOptimizer<Base>::step(torch::optim::Optimizer::LossClosure closure) {
   if (!has_device_rates()) return Base::step(std::move(closure));
   at::Tensor loss;
@@ -103,8 +127,8 @@ void DeviceAdam<Base, Options, State>::save(torch::serialize::OutputArchive& arc
 
 template <class Base, class Options, class State>
 void DeviceAdam<Base, Options, State>::load(torch::serialize::InputArchive& archive) {
+  DeviceOptimizer<Base>::load(archive);
   counts_.clear();
-  Base::load(archive);
 }
 
 template class DeviceOptimizer<torch::optim::SGD>;

@@ -3,7 +3,7 @@
 #include <stiefel/detail/option_archive.h>
 #include <stiefel/optim/group_options.h>
 
-#include "compat.h"
+#include "archive_values.h"
 
 namespace stiefel::detail {
 
@@ -29,27 +29,23 @@ void OptionWriter::operator()(const char* name, MuonScale value) const {
   archive_->write(name, c10::IValue(to_string(value)));
 }
 
-void OptionReader::operator()(const char* name, double& value) const {
-  value = read_value(*archive_, name).toDouble();
-}
+void OptionReader::operator()(const char* name, double& value) const { value = read_number(*archive_, name); }
 void OptionReader::operator()(const char* name, int64_t& value) const {
-  value = read_value(*archive_, name).toInt();
+  value = read_integer(*archive_, name);
 }
-void OptionReader::operator()(const char* name, bool& value) const {
-  value = read_value(*archive_, name).toBool();
-}
+void OptionReader::operator()(const char* name, bool& value) const { value = read_flag(*archive_, name); }
 void OptionReader::operator()(const char* name, Manifold& value) const {
   value = manifold_from_string(text(name));
 }
 void OptionReader::operator()(const char* name, Norm& value) const { value = norm_from_string(text(name)); }
 void OptionReader::operator()(const char* name, Precision& value) const {
   // Archives of the first version have none.
-  if (c10::IValue read; archive_->try_read(name, read)) value = precision_from_string(read.toStringRef());
+  if (c10::IValue read; archive_->try_read(name, read)) value = precision_from_string(text(name));
 }
 void OptionReader::operator()(const char* name, MuonScale& value) const {
   value = muon_scale_from_string(text(name));
 }
 
-std::string OptionReader::text(const char* name) const { return read_value(*archive_, name).toStringRef(); }
+std::string OptionReader::text(const char* name) const { return read_text(*archive_, name); }
 
 }  // namespace stiefel::detail

@@ -89,6 +89,7 @@ class STIEFEL_API CayleyAdamParamState : public ParamState {
   at::Tensor step;
   std::unique_ptr<torch::optim::OptimizerParamState> clone() const override;
   std::vector<Entry> entries() override;
+  void check_whole(Manifold manifold) const override;
 };
 
 /// Cayley ADAM (Algorithm 2 of the paper, with k counted from 1 and v from 0) for groups on the Stiefel

@@ -89,22 +89,26 @@ class CurvilinearSearch : public RetractionSGD<Retraction> {
     search_.save(archive);
   }
   void load(torch::serialize::InputArchive& archive) override {
+    auto search = search_;  // both or neither
+    search.load(archive);
     Base::load(archive);
-    search_.load(archive);
+    search_ = search;
   }
 
  protected:
   std::string name() const override { return std::string("CurvilinearSearch ") + Retraction::kName; }
 
+  void check_loaded(const GroupOptions& group) const override {
+    const auto& options = static_cast<const Options&>(group);
+    TORCH_CHECK(options.momentum() == 0, "stiefel: a curvilinear search has no momentum; got ",
+                options.momentum());
+    TORCH_CHECK(options.weight_decay() == 0, "stiefel: weight_decay is ", options.weight_decay(),
+                " under a curvilinear search; add the decay to the function instead");
+  }
+
  private:
   void check() {
-    for (auto& group : this->param_groups()) {
-      const auto& options = static_cast<const Options&>(group.options());
-      TORCH_CHECK(options.momentum() == 0, "stiefel: a curvilinear search has no momentum; got ",
-                  options.momentum());
-      TORCH_CHECK(options.weight_decay() == 0, "stiefel: weight_decay is ", options.weight_decay(),
-                  " under a curvilinear search; add the decay to the function instead");
-    }
+    for (auto& group : this->param_groups()) check_loaded(static_cast<const Options&>(group.options()));
   }
 
   detail::Search search_;

@@ -31,6 +31,9 @@ class STIEFEL_API DeviceOptimizer : public Base, public DeviceRates {
   void refresh_rates() override;
   bool has_device_rates() const override;
 
+  /// An archive that does not fit is an error and changes nothing.
+  void load(torch::serialize::InputArchive& archive) override;
+
  protected:
   /// Whether step_group() implements these options.
   virtual bool covers(const torch::optim::OptimizerOptions& options) const = 0;

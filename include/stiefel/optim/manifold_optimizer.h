@@ -33,6 +33,9 @@ class STIEFEL_API ParamState : public torch::optim::OptimizerParamState {
     bool per_matrix;
   };
   virtual std::vector<Entry> entries();
+
+  /// Throws c10::Error where an archive had some of the entries that are always there together.
+  virtual void check_whole(Manifold manifold) const;
 };
 
 namespace detail {
@@ -146,6 +149,9 @@ class STIEFEL_API ManifoldOptimizer : public torch::optim::Optimizer, public Dev
   /// Whether a step computes this weight apart from all others, so that its result has the same bits whatever
   /// is stepped with it. Weights of which this is not true are stepped with all others of their shape.
   virtual bool is_stepped_alone(const GroupOptions& options, const at::Tensor& point) const;
+
+  /// Throws where a group of this optimizer cannot have the options that an archive holds.
+  virtual void check_loaded(const GroupOptions&) const {}
 
   /// Validates and prepares groups that have not been seen yet. Constructors of derived classes call it last.
   void prepare();

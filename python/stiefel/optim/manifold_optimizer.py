@@ -59,6 +59,8 @@ _SIGNS = (
     ("torch.optim.RMSprop", {"alpha", "centered"}),
     ("torch.optim.Adagrad", {"lr_decay", "initial_accumulator_value"}),
 )
+# All tensors of a state.
+_TENSORS = ("master", "momentum_buffer", "exp_avg", "exp_avg_sq", *_PER_MATRIX)
 
 # Whether torch.compile is tracing (torch 2.1 and later): then nothing may read a tensor's value.
 _is_compiling: Callable[[], bool] = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
@@ -821,6 +823,14 @@ class ManifoldOptimizer(Optimizer):
         """Loads a state. Tensors keep the types in which they were saved: a float32 master of a bfloat16
         parameter stays float32. Options that the state lacks, being from a version that did not have them,
         stay as they are. A state that does not fit raises ValueError and changes nothing."""
+        before = self.state, self.param_groups  # torch replaces both
+        try:
+            self._load(state_dict)
+        except Exception:
+            self.state, self.param_groups = before
+            raise
+
+    def _load(self, state_dict: Dict[str, Any]) -> None:
         if not hasattr(self, "register_load_state_dict_pre_hook"):  # before torch 2.1
             state_dict = self._check_state(state_dict)
             super().load_state_dict(state_dict)
@@ -870,13 +880,25 @@ class ManifoldOptimizer(Optimizer):
     def _check_state(self, state_dict: Dict[str, Any]) -> Dict[str, Any]:
         """The state with all options of its groups. Everything is checked first, so that a bad state changes
         nothing."""
-        if not {"state", "param_groups"} <= set(state_dict):
+        if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
+            entries = ", ".join(map(repr, state_dict)) if isinstance(state_dict, dict) else type(state_dict).__name__
             raise ValueError(
                 "stiefel: this is no state of an optimizer, which has the entries 'state' and 'param_groups';"
-                f" it has {', '.join(map(repr, state_dict)) or 'none'}. Load what state_dict() has returned"
+                f" it has {entries or 'none'}. Load what state_dict() has returned"
             )
-        self._check_ranks()
+        for key, kind in (("state", dict), ("param_groups", list), ("stiefel", dict)):
+            if not isinstance(state_dict.get(key, {}), kind):
+                raise ValueError(
+                    f"stiefel: the state has no {key!r} that is a {kind.__name__}: it is damaged; load another copy"
+                )
+        skipped = state_dict.get("stiefel", {}).get("skipped_steps", 0)
+        if not isinstance(skipped, int) or skipped < 0:
+            raise ValueError(f"stiefel: the state's skipped_steps is {skipped!r}, not a count: it is damaged")
         groups = state_dict["param_groups"]
+        for group in groups:
+            if not isinstance(group, dict) or not isinstance(group.get("params"), list):
+                raise ValueError("stiefel: a saved parameter group has no list 'params': it is damaged")
+        self._check_ranks()
         saved_by = state_dict.get("stiefel", {}).get("optimizer")
         if saved_by is None and any("manifold" not in group for group in groups):
             saved_by = _whose(groups)
@@ -896,9 +918,26 @@ class ManifoldOptimizer(Optimizer):
             self._check_group(group)
             self._check_method(group)
         for parameter, group, saved in self._saved_states(state_dict):
+            if not isinstance(saved, dict):
+                raise ValueError(f"stiefel: the saved state of a parameter is {type(saved).__name__}, not a dictionary")
             for key, value in saved.items():
                 if not isinstance(value, Tensor):
+                    if key in _TENSORS and not (key == "momentum_buffer" and value is None):
+                        raise ValueError(
+                            f"stiefel: the saved {key!r} of a parameter of shape {tuple(parameter.shape)} is"
+                            f" {type(value).__name__}, not a tensor: it is damaged; load another copy"
+                        )
                     continue
+                real = key in _PER_MATRIX or key == "master"
+                if key in _TENSORS and (
+                    value.layout != torch.strided
+                    or value.is_complex() != (parameter.is_complex() and not real)
+                    or not (value.is_complex() or value.is_floating_point())
+                ):
+                    raise ValueError(
+                        f"stiefel: the saved {key!r} of a parameter {parameter.dtype} is {value.dtype}, {value.layout}:"
+                        " it is damaged, or of another parameter"
+                    )
                 division = self._divisions.get(parameter)
                 expected = parameter.shape if division is None else division.whole_shape
                 if key in _PER_MATRIX:
