@@ -70,6 +70,7 @@ __device__ inline void update_matrix_state(const Context& c, int matrix, const L
   // r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε), k counted from 1
   const double counted = fmax(k, 1.0);
   state.r = (1 - pow(recipe.beta1, counted)) * sqrt(v / (1 - pow(recipe.beta2, counted)) + recipe.eps);
+  if (state.r == 0) state.r = 1;  // ε = 0 and gradients of zero: M is zero too
 }
 
 }  // namespace stiefel::cuda
