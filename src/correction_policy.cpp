@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "algebra.h"
+#include "exit_correction.h"
 
 namespace stiefel::detail {
 
@@ -38,9 +39,8 @@ int64_t CorrectionPolicy::series_pairs(const at::Tensor& bound, int64_t otherwis
   const double b = largest(bound);
   if (b <= 4 * tolerance_) return 0;
   // The first term left out is below 0.3 b^(2·pairs + 1).
-  const int64_t most = 12;
   int64_t pairs = 1;
-  while (pairs < most && 0.3 * std::pow(b, 2 * pairs + 1) > roundoff_) ++pairs;
+  while (pairs < kMostPairs && 0.3 * std::pow(b, 2 * pairs + 1) > roundoff_) ++pairs;
   return pairs;
 }
 

@@ -60,7 +60,9 @@ at::Tensor advance_(const AdamNumbers& adam, const BatchRange& range, const Grad
   // r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε), k counted from 1
   const auto counted = k.clamp_min(1);
   const auto unbiased = v / (1 - at::pow(adam.beta2, counted));
-  return (1 - at::pow(adam.beta1, counted)) * (unbiased + eps).sqrt();
+  const auto r = (1 - at::pow(adam.beta1, counted)) * (unbiased + eps).sqrt();
+  // Zero only with ε = 0 and gradients of zero: M is zero too, and M/r must not be NaN.
+  return r.masked_fill(r == 0, 1);
 }
 
 at::Tensor scaled_rate(const at::Tensor& rate, const MuonTerms& terms, int64_t n) {

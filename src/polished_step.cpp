@@ -78,11 +78,12 @@ at::Tensor defect_bound(const at::Tensor& t, const at::Tensor& r, const at::Tens
 
 /// Makes the truncated iterate the polar factor of itself: with D = F + ΩC,
 /// V = YᴴY − I = D + Dᴴ + DᴴD + CᴴRC and P = (I + V)^(−½) − I, F ← F + P + FP and C ← C + CP.
-void correct_exit_(Coefficients& now, const at::Tensor& omega, const at::Tensor& r, int64_t pairs) {
+void correct_exit_(Coefficients& now, const at::Tensor& omega, const at::Tensor& r, int64_t pairs,
+                   const CayleyOptions& options) {
   const auto d = at::baddbmm(now.f, omega, now.c);
   auto v = at::baddbmm(d, d.mH(), d);
   v.add_(d.mH()).baddbmm_(now.c.mH(), at::bmm(r, now.c));
-  const auto p = inverse_root_minus_identity(v, pairs);
+  const auto p = exit_correction(v, pairs, options);
   now.f = at::baddbmm(now.f, now.f, p).add_(p);
   now.c = at::baddbmm(now.c, now.c, p);
 }
@@ -147,15 +148,15 @@ void PolishedStep::move(const at::Tensor& t, const at::Tensor& second) {
   auto move = options_.exact ? solve(omega_d, r_d, step) : iterate(omega_d, r_d, step, options_.iterations);
   if (!options_.exact) {
     // Without a bound: two pairs leave 3e-7 at the cap, where ‖V‖ ≤ 1/16 for real matrices under the
-    // Frobenius norm; three leave 4e-6 where it can reach 3/16; s = 0 can reach 1/2.
+    // Frobenius norm; three leave 4e-6 where it can reach 3/16.
     const bool tame = !x_.is_complex() && options_.norm == Norm::kFrobenius && !direction;
     at::Tensor bound;
     if (policy_.may_look()) {
       bound = direction ? polar_defect_bound(tau, norm, x_.size(1), options_.iterations)
                         : defect_bound(now.t, r, omega2, tau, norm, options_.iterations);
     }
-    const int64_t pairs = policy_.series_pairs(bound, options_.iterations == 0 ? 8 : (tame ? 2 : 3));
-    if (pairs > 0) correct_exit_(move, omega_d, r_d, pairs);
+    const int64_t pairs = policy_.series_pairs(bound, unseen_pairs(options_, tame));
+    if (pairs > 0) correct_exit_(move, omega_d, r_d, pairs, options_);
   }
   if (direction) {
     // XF + DC = X(F − NC) + M(KC)

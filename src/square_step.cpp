@@ -76,10 +76,10 @@ void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptio
     const bool tame = !x.is_complex() && options.norm == Norm::kFrobenius && polar == nullptr;
     const int64_t pairs = policy.series_pairs(
         policy.may_look() ? defect_bound(omega2, tau, length, options.iterations) : at::Tensor(),
-        options.iterations == 0 ? 8 : (tame ? 2 : 3));
+        unseen_pairs(options, tame));
     if (pairs > 0) {
       const auto v = at::baddbmm(d, d.mH(), d).add_(d.mH());  // V = D + Dᴴ + DᴴD
-      const auto p = inverse_root_minus_identity(v, pairs);
+      const auto p = exit_correction(v, pairs, options);
       d = at::baddbmm(d, d, p).add_(p);  // D ← D + P + DP
     }
   }

@@ -18,10 +18,13 @@ __device__ inline AdamPair advanced(const Recipe& recipe, AdamPair now, double g
   return {recipe.beta2 * now.v + (1 - recipe.beta2) * g2, now.k + 1};
 }
 
-/// r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε), k counted from 1.
+/// r = (1 − β₁ᵏ)√(v/(1 − β₂ᵏ) + ε), k counted from 1; 1 where that is zero, which it is with ε = 0 and
+/// gradients of zero only: M is zero too.
 __device__ inline double adam_divisor(const Recipe& recipe, AdamPair now) {
   const double counted = fmax(now.k, 1.0);
-  return (1 - pow(recipe.beta1, counted)) * sqrt(now.v / (1 - pow(recipe.beta2, counted)) + recipe.eps);
+  const double r =
+      (1 - pow(recipe.beta1, counted)) * sqrt(now.v / (1 - pow(recipe.beta2, counted)) + recipe.eps);
+  return r == 0 ? 1 : r;
 }
 
 }  // namespace stiefel::cuda

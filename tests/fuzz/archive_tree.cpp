@@ -33,7 +33,7 @@ at::Tensor other_tensor(const at::Tensor& tensor, Choices& choices) {
     case 6:
       return tensor.dim() > 0 ? tensor.transpose(0, -1) : tensor.unsqueeze(0);
     case 7:
-      return at::ones({1}).expand(tensor.sizes());
+      return at::ones({}).expand(tensor.sizes());
     case 8:
       return at::zeros({3, 0, 2});
     case 9:

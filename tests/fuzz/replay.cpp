@@ -82,6 +82,9 @@ bool replay_random(const fuzz::Target& target, int64_t count, int64_t first_seed
     } catch (const fuzz::Finding& finding) {
       ++found;
       std::cerr << "broken by " << current << ": " << finding.what << "\n";
+    } catch (const std::exception& error) {
+      ++found;
+      std::cerr << "broken by " << current << ": an exception: " << error.what() << "\n";
     }
   }
   std::printf("%s: %lld inputs, %lld findings\n", target.name, static_cast<long long>(count),
