@@ -67,14 +67,13 @@ Tensor HostileGradients::gradient_of(const Tensor& weight, int64_t step, uint64_
   const bool stays = kind == 5;
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(
       mix(mix(seed_, number), static_cast<uint64_t>(stays ? segment * kSegment : step)));
-  // Of limited gradients the normal part is as long as a step at most.
+  // Of limited gradients the normal part is ten times kTurn at most.
   const bool any = method_.reach == Reach::kAny;
+  const double length = std::sqrt(double(x.numel() / std::max(x.size(-2), x.size(-1))));  // ‖X‖_F
   const double size = size_of(segment, weight.scalar_type());
   switch (kind) {
     case 1:
-      return unit_noise(x.sizes(), type, generator)
-          .add_(x, any ? 30 : 3 / std::sqrt(double(x.size(-1))))
-          .mul_(size);
+      return unit_noise(x.sizes(), type, generator).add_(x, (any ? 30 : 3) / length).mul_(size);
     case 2: {
       auto left = x.sizes().vec(), right = left;
       left.back() = 1;
@@ -84,7 +83,7 @@ Tensor HostileGradients::gradient_of(const Tensor& weight, int64_t step, uint64_
     case 3:
       return torch::zeros_like(x);
     case 4:
-      return (x * eigenvalues_for(x)).mul_(any ? -size : -size / (300 * std::sqrt(double(x.size(-1)))));
+      return (x * eigenvalues_for(x)).mul_(-size / (any ? length : 300 * length));
     default:
       return unit_noise(x.sizes(), type, generator).mul_(size);
   }

@@ -47,6 +47,7 @@ class Walk {
       fail(error.what_without_backtrace());
     }
     ++steps_;
+    check_skipped(method_, shapes_, kind(), optimizer_->skipped_steps(), not_finite_, steps_);
   }
 
   int64_t steps() const { return steps_; }
@@ -54,7 +55,6 @@ class Walk {
 
   void look(Result& result) const {
     check_defects(method_, shapes_, kind(), points(), steps_, result);
-    check_skipped(method_, shapes_, kind(), optimizer_->skipped_steps(), not_finite_, steps_);
     result.not_finite = not_finite_;
   }
 
@@ -111,7 +111,7 @@ class Footprint {
                             result.growth >> 10, resident_ >> 10));
     }
     if (const auto handles = open_handles(); handles != *handles_) {
-      walk.fail(fmt::format("{} files are open; after the warm-up it were {}", handles, *handles_));
+      walk.fail(fmt::format("{} files are open; after the warm-up there were {}", handles, *handles_));
     }
   }
 
