@@ -32,8 +32,8 @@ _CALLS = {0: ("read", "fd"), 1: ("write", "fd"), 2: ("open", "path"), 3: ("close
           87: ("unlink", "path"), 217: ("getdents", "fd"), 257: ("open", "at"), 258: ("mkdir", "at"), 262: ("stat", "at"),
           263: ("unlink", "at"), 264: ("rename", "at"), 316: ("rename", "at"), 326: ("copy_file_range", "fd")}
 
-# What each may fail with. SHORT: it does half of what it was asked.
-SHORT = "short"
+# What may happen instead of a call, beside an error. SHORT: it does half of what it was asked. KILL: the process ends.
+SHORT, KILL = "short", "kill"
 _MAY = {"read": (errno.EIO, errno.EINTR, SHORT), "write": (errno.ENOSPC, errno.EIO, errno.EINTR, SHORT),
         "open": (errno.EIO, errno.EINTR, errno.EMFILE), "close": (errno.EIO, errno.EINTR), "fstat": (errno.EIO,),
         "stat": (errno.EIO,), "lstat": (errno.EIO,), "flock": (errno.EINTR, errno.ENOLCK),
@@ -46,15 +46,22 @@ for _like, _name in (("write", "pwrite"), ("write", "writev"), ("fsync", "fdatas
     _MAY[_name] = _MAY[_like]
 
 Call = collections.namedtuple("Call", "name path faults")
-Fault = collections.namedtuple("Fault", "number fault")  # the number of the call among those that are followed, from 0
+# `number`: of the call among those that are followed, from 0. `name` and `path` are that call's.
+Fault = collections.namedtuple("Fault", "number kind name path")
+
+
+def faults_of(calls):
+    """Every fault that a run which made these calls can meet."""
+    return [Fault(number, kind, call.name, call.path) for number, call in enumerate(calls) for kind in (*call.faults, KILL)]
 
 
 def describe(fault):
-    return fault if fault == SHORT else errno.errorcode[fault]
+    kind = fault.kind if fault.kind in (SHORT, KILL) else errno.errorcode[fault.kind]
+    return f"{kind} at call {fault.number}, {fault.name} of {fault.path}"
 
 
 class TimedOut(Exception):
-    pass
+    """The command did not end in time; it was killed."""
 
 
 class FaultServer:
@@ -89,12 +96,13 @@ class FaultServer:
         self.calls = []
         self.fault = None
         self.due = None  # what the call under way is to return
-        self.killed_at = None
+        self.kill_time = None
 
-    def run(self, words, env, folder, fault=None, kill_at=None, look=None):
+    def run(self, words, env, folder, fault=None, look=None, kill_after=None):
         """Runs the command to its end. Returns what subprocess.run does, with `calls`: those that were followed.
-        `look` is called right before the fault."""
-        self.calls, self.fault, self.due, self.kill_at, self.look = [], fault, None, kill_at, look
+        `look` is called right before the fault; `kill_after` are seconds."""
+        self.calls, self.fault, self.due, self.look = [], fault, None, look
+        self.kill_time = None if kill_after is None else time.time() + kill_after
         with tempfile.NamedTemporaryFile("r+") as out, tempfile.NamedTemporaryFile("r+") as errors:
             request = {"words": words, "environment": env, "folder": folder, "stdout": out.name, "stderr": errors.name}
             os.write(self.requests, (json.dumps(request) + "\n").encode())
@@ -107,12 +115,15 @@ class FaultServer:
         return done
 
     def close(self):
+        for child in self.entering:  # after an error in here
+            os.kill(child, signal.SIGKILL)
         os.close(self.requests)
         while True:
-            _, status = os.waitpid(self.pid, _WALL)
-            if not os.WIFSTOPPED(status):
+            pid, status = os.waitpid(-1, _WALL)  # the server waits for its children, who are ours to wait for first
+            if os.WIFSTOPPED(status):
+                self._continue(CONT, pid, os.WSTOPSIG(status) if pid == self.pid else 0)
+            elif pid == self.pid:
                 break
-            self._continue(CONT, self.pid, os.WSTOPSIG(status))
         os.close(self.answers)
 
     @staticmethod
@@ -125,6 +136,10 @@ class FaultServer:
     def _follow(self, until):
         while not select.select([self.answers], [], [], 0)[0]:
             pid, status = os.waitpid(-1, _WALL | os.WNOHANG)
+            if self.kill_time and time.time() > self.kill_time and self.entering:
+                self.kill_time = None
+                for child in self.entering:
+                    os.kill(child, signal.SIGKILL)
             if pid == 0:
                 if time.time() > until:
                     for child in self.entering:
@@ -145,13 +160,20 @@ class FaultServer:
             elif number != signal.SIGTRAP | 0x80:
                 self._continue(SYSCALL, pid, 0 if status >> 16 else number)
             else:
-                if self.entering[pid]:
-                    self._enter(pid)
-                elif self.due is not None:
-                    ptrace(_POKEUSER, pid, _RAX, -self.due & 2**64 - 1)
-                    self.due = None
-                self.entering[pid] = not self.entering[pid]
+                self._stop(pid)
                 self._continue(SYSCALL, pid)
+
+    def _stop(self, pid):
+        """At the beginning or the end of a call."""
+        try:
+            if self.entering[pid]:
+                self._enter(pid)
+            elif self.due is not None:
+                ptrace(_POKEUSER, pid, _RAX, -self.due & 2**64 - 1)
+                self.due = None
+        except ProcessLookupError:
+            return  # it was killed meanwhile
+        self.entering[pid] = not self.entering[pid]
 
     def _register(self, pid, place):
         return ptrace(_PEEKUSER, pid, place, None)
@@ -167,23 +189,22 @@ class FaultServer:
             return  # no such descriptor
         if not path.startswith(self.root + "/"):
             return
-        if self.kill_at == len(self.calls):
-            os.kill(pid, signal.SIGKILL)
-        faults = _MAY[name]
         if self.fault and self.fault.number == len(self.calls):
-            assert self.fault.fault in faults, f"the call is {name}, not the one that was to fail with {self.fault}"
-            if self.look:
-                self.look()
-            if self.fault.fault == SHORT:
-                count = self._register(pid, _RDX)
-                ptrace(_POKEUSER, pid, _RDX, max(1, count // 2))
-            else:
-                if name == "close":
-                    pass  # Linux closes a descriptor whatever it says
-                else:
-                    ptrace(_POKEUSER, pid, _NUMBER, 2**64 - 1)
-                self.due = self.fault.fault
-        self.calls.append(Call(name, path[len(self.root) + 1:], faults))
+            self._strike(pid, name, path)
+        self.calls.append(Call(name, path[len(self.root) + 1:], _MAY[name]))
+
+    def _strike(self, pid, name, path):
+        assert (name, path[len(self.root) + 1:]) == self.fault[2:], f"{name} of {path} is not the call of {self.fault}"
+        if self.look:
+            self.look()
+        if self.fault.kind == KILL:
+            os.kill(pid, signal.SIGKILL)
+        elif self.fault.kind == SHORT:
+            ptrace(_POKEUSER, pid, _RDX, max(1, self._register(pid, _RDX) // 2))
+        else:
+            if name != "close":  # Linux closes a descriptor whatever it says
+                ptrace(_POKEUSER, pid, _NUMBER, 2**64 - 1)
+            self.due = self.fault.kind
 
     def _path(self, pid, kind):
         first = self._register(pid, _RDI)
