@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "printable.h"
+#include "uninterrupted.h"
 
 namespace stiefel::base {
 
@@ -69,8 +70,7 @@ class Descriptor {
     std::string bytes;
     std::string piece(1 << 20, '\0');
     for (;;) {
-      const auto count = ::read(descriptor_, piece.data(), piece.size());
-      if (count < 0 && errno == EINTR) continue;
+      const auto count = uninterrupted([&] { return ::read(descriptor_, piece.data(), piece.size()); });
       if (count < 0) fail(name_, "cannot be read");
       if (count == 0) return bytes;
       bytes.append(piece, 0, static_cast<size_t>(count));
@@ -80,8 +80,8 @@ class Descriptor {
   void write_all(const std::vector<std::string_view>& pieces) const {
     for (const auto bytes : pieces) {
       for (size_t done = 0; done < bytes.size();) {
-        const auto count = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
-        if (count < 0 && errno == EINTR) continue;
+        const auto count =
+            uninterrupted([&] { return ::write(descriptor_, bytes.data() + done, bytes.size() - done); });
         if (count < 0) fail(name_, "cannot be written");
         done += static_cast<size_t>(count);
       }
@@ -92,18 +92,23 @@ class Descriptor {
   void wait() const { ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK); }
 
   /// Whether this process has the file to itself among those that ask; a file system without locks says yes.
-  bool lock() const { return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+  bool lock() const {
+    return uninterrupted([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) == 0 ||
+           errno != EWOULDBLOCK;
+  }
 
   void empty() const {
-    if (::ftruncate(descriptor_, 0) != 0) fail(name_, "cannot be written");
+    if (uninterrupted([&] { return ::ftruncate(descriptor_, 0); }) != 0) fail(name_, "cannot be written");
   }
 
   /// Some file systems report a full disk only here.
   void flush() const {
-    if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail(name_, "cannot be written");
+    if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0 && errno != EINVAL && errno != EROFS) {
+      fail(name_, "cannot be written");
+    }
   }
   void close() {
-    if (::close(std::exchange(descriptor_, -1)) != 0) fail(name_, "cannot be written");
+    if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) fail(name_, "cannot be written");
   }
 
  private:
@@ -162,7 +167,8 @@ Temporary make_temporary(const fs::path& target, const fs::path& name) {
   constexpr int kMost = 100;
   for (int i = 0;; ++i) {
     auto path = temporary_name(target, i);
-    const int opened = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    const int opened = uninterrupted(
+        [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666); });
     if (opened < 0) {
       struct stat there {};
       const int code = errno;
@@ -200,7 +206,8 @@ void replace(const fs::path& target, const fs::path& name, const std::vector<std
   temporary.file.close();
   // The new name is safe once the folder is. One that may be written to and not read cannot be asked.
   const auto folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  const int opened = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int opened =
+      uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (opened >= 0) Descriptor(opened, folder).flush();
 }
 
@@ -208,8 +215,10 @@ void write_through(const fs::path& file, const std::vector<std::string_view>& pi
   const auto own = own_descriptor(file);
   if (own) std::fflush(nullptr);  // what was printed before comes before
   // A fifo without a reader would be waited for without end.
-  const int opened = own ? ::fcntl(*own, F_DUPFD_CLOEXEC, 0)
-                         : ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  const int opened = uninterrupted([&] {
+    return own ? ::fcntl(*own, F_DUPFD_CLOEXEC, 0)
+               : ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  });
   if (opened < 0) fail(file, "cannot be opened");
   Descriptor target(opened, file);
   if (!own) target.wait();
@@ -218,7 +227,7 @@ void write_through(const fs::path& file, const std::vector<std::string_view>& pi
 }
 
 Descriptor open_to_read(const fs::path& file, int flags) {
-  const int opened = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  const int opened = uninterrupted([&] { return ::open(file.c_str(), O_RDONLY | O_CLOEXEC | flags); });
   if (opened < 0) fail(file, "cannot be opened", false);
   return {opened, file};
 }

@@ -10,11 +10,12 @@
 #include <utility>
 
 #include "printable.h"
+#include "uninterrupted.h"
 
 namespace stiefel::base {
 
 FolderLock::FolderLock(const std::filesystem::path& folder)
-    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    : descriptor_(uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })) {
   if (descriptor_ < 0) {
     throw std::runtime_error(base::printable(folder) + ": cannot be opened: " + std::strerror(errno));
   }
@@ -22,14 +23,14 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
 
 std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& folder) {
   FolderLock lock(folder);
-  if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
+  const int taken = uninterrupted([&] { return ::flock(lock.descriptor_, LOCK_EX | LOCK_NB); });
+  if (taken != 0 && errno == EWOULDBLOCK) return std::nullopt;
   return lock;
 }
 
 FolderLock FolderLock::take(const std::filesystem::path& folder) {
   FolderLock lock(folder);
-  while (::flock(lock.descriptor_, LOCK_EX) != 0 && errno == EINTR) {
-  }
+  uninterrupted([&] { return ::flock(lock.descriptor_, LOCK_EX); });
   return lock;
 }
 

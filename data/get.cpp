@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "base/printable.h"
+#include "base/uninterrupted.h"
 #include "check.h"
 #include "places.h"
 #include "png_records.h"
@@ -25,13 +26,14 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Held while a set is being fetched. The system drops it with the process, however that ends, so a folder
-/// that nobody holds is a leftover.
+/// that nobody holds is a leftover. A file system without locks says that nobody else is here.
 class Lock {
  public:
-  explicit Lock(const fs::path& file) : number_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+  explicit Lock(const fs::path& file)
+      : number_(base::uninterrupted([&] { return open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); })) {
     if (number_ < 0)
       throw std::runtime_error(base::printable(file) + ": cannot be written (" + std::strerror(errno) + ")");
-    if (flock(number_, LOCK_EX | LOCK_NB) != 0) {
+    if (base::uninterrupted([&] { return flock(number_, LOCK_EX | LOCK_NB); }) != 0 && errno == EWOULDBLOCK) {
       close(number_);
       throw std::runtime_error(base::printable(file) + ": another `stiefel data get` is at work here");
     }
@@ -203,8 +205,8 @@ void collect(const SetFacts& facts, const GetOptions& options, const Sources& so
 
 /// To the disk itself, so that a rename that survives a power cut has whole files behind it.
 void flush(const fs::path& path) {
-  const int number = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool done = number >= 0 && fsync(number) == 0;
+  const int number = base::uninterrupted([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  const bool done = number >= 0 && base::uninterrupted([&] { return fsync(number); }) == 0;
   const auto cause = std::string(std::strerror(errno));
   if (number >= 0) close(number);
   if (!done)

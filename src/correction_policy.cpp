@@ -38,9 +38,9 @@ int64_t CorrectionPolicy::series_pairs(const at::Tensor& bound, int64_t otherwis
   if (!may_look_) return otherwise;
   const double b = largest(bound);
   if (b <= 4 * tolerance_) return 0;
-  // The first term left out is below 0.3 b^(2·pairs + 1).
+  // The first term left out is below 0.3 b^(2·pairs + 1). All of them where the bound is not a number.
   int64_t pairs = 1;
-  while (pairs < kMostPairs && 0.3 * std::pow(b, 2 * pairs + 1) > roundoff_) ++pairs;
+  while (pairs < kMostPairs && !(0.3 * std::pow(b, 2 * pairs + 1) <= roundoff_)) ++pairs;
   return pairs;
 }
 

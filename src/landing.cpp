@@ -22,6 +22,9 @@ namespace {
 // The part of landing's ε that is kept free for rounding, so that ε itself is never passed.
 constexpr double kMargin = 1e-4;
 
+// What rounding adds to F along the normal, in units of u√p‖D‖_F.
+constexpr double kRounding = 4;
+
 /// F = skew(DXᴴ)X + λXE, E = XᴴX − I. With S = XᴴD the first part is ½(D(I + E) − XSᴴ). It is the n×n skew
 /// matrix ½(DXᴴ − XDᴴ) times X, so it leaves XᴴX alone to first order wherever X is, and it is orthogonal to
 /// the second part, X times a Hermitian matrix.
@@ -39,16 +42,24 @@ at::Tensor field(const Descent& step, const at::Tensor& e, double lambda) {
 }
 
 /// The longest η after which d = ‖E‖_F is at most ε, less what rounding may add. With g = ‖F‖_F the next E is
-/// E − 2ηλ(E + E²) + η²FᴴF, so the next d is at most d − 2ηλd(1 − d) + η²g² while η ≤ 1/(2λ), which is ε at
-///     η = (λd(1 − d) + √(λ²d²(1 − d)² + g²(ε − d)))/g².
-/// A start beyond ε takes the η where the bound is least. From d = 1 on nothing is certain: NaN, a step that
-/// fails.
-at::Tensor safe_step(const at::Tensor& d, const at::Tensor& g, const Landing& landing) {
+/// E − 2ηλ(E + E²) + η²FᴴF, so the next d is at most d − 2ηλd(1 − d) + η²g² while η ≤ 1/(2λ). What rounding
+/// leaves of D's normal part in F, at most r, adds 2ηr: all of F may be that where D is normal. With
+/// b = λd(1 − d) − r the bound is ε at
+///     η = (b + √(b² + g²(ε − d)))/g².
+/// A start beyond ε takes the η where the bound is least, and stays where it has none. From d = 1 on nothing
+/// is certain: NaN, a step that fails.
+at::Tensor safe_step(const at::Tensor& d, const at::Tensor& g, const at::Tensor& r, const Landing& landing) {
   const double epsilon = (1 - kMargin) * landing.epsilon;
-  const auto pull = d * (1 - d) * landing.lambda;
+  const auto b = d * (1 - d) * landing.lambda - r;
+  const auto room = (epsilon - d).clamp_min_(0);
   const auto squared = g.square().clamp_min_(std::numeric_limits<double>::min());
-  const auto root = (pull.square() + squared * (epsilon - d)).clamp_min_(0).sqrt_();
-  return (pull + root).div_(squared).clamp_max_(0.5 / landing.lambda).masked_fill_(d >= 1, NAN);
+  const auto root = (b.square() + squared * (epsilon - d)).clamp_min_(0).sqrt_();
+  // The same without the difference of two like numbers where b is negative; both are 0 where there is no
+  // room.
+  const auto falling = room.div(root.sub(b).clamp_min_(std::numeric_limits<double>::min()));
+  return at::where(b < 0, falling, (b + root) / squared)
+      .clamp_max_(0.5 / landing.lambda)
+      .masked_fill_(d >= 1, NAN);
 }
 
 }  // namespace
@@ -69,8 +80,10 @@ void Landing::validate() const {
 void Landing::descend_(const Descent& step) const {
   at::Tensor x = step.x;
   const auto e = drift(x);
+  const double rounding = kRounding * detail::unit_roundoff(x) * std::sqrt(static_cast<double>(x.size(1)));
+  const auto r = frobenius(step.d).mul_(rounding);  // before a kept direction loses its normal part
   const auto f = field(step, e, lambda);
-  const auto eta = at::minimum(step.rate, detail::spread(safe_step(frobenius(e), frobenius(f), *this), x));
+  const auto eta = at::minimum(step.rate, detail::spread(safe_step(frobenius(e), frobenius(f), r, *this), x));
   x.addcmul_(f, eta, -1);  // X − ηF
 }
 

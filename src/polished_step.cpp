@@ -66,12 +66,13 @@ Coefficients solve(const at::Tensor& omega, const at::Tensor& r, const at::Tenso
 }
 
 /// A bound on ‖V‖_F, one number per matrix. For s = 1, 2, V is ±(τ⁴/4)XᴴW⁴X to leading order, positive, so
-/// its trace bounds it: (τ⁴/4)(‖Ω² − R‖²_F − Re tr RΩ²), with Ω² − R = −T.
+/// its trace bounds it: (τ⁴/4)(‖Ω² − R‖²_F − Re tr RΩ²), with Ω² − R = −T. Every factor takes its τ² first: T
+/// is the square of a length, and its own square overflows from a length of 1e10 on.
 at::Tensor defect_bound(const at::Tensor& t, const at::Tensor& r, const at::Tensor& omega2,
                         const at::Tensor& tau, const at::Tensor& norm, int64_t rounds) {
   if (rounds == 1 || rounds == 2) {
-    const auto trace = frobenius(t).square_().sub_(real_trace(r, omega2));
-    return tau.pow(4).mul_(0.25).mul_(trace);
+    const auto square = spread(tau.square(), t);
+    return frobenius(t * square).square_().sub_(real_trace(r * square, omega2 * square)).mul_(0.25);
   }
   return (tau * norm * 0.5).abs_().pow_(2 * ((rounds + 1) / 2) + 2).mul_(4);
 }

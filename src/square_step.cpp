@@ -33,10 +33,11 @@ at::Tensor solve(const at::Tensor& omega, const at::Tensor& tau) {
   return std::get<0>(at::linalg_solve_ex(system, whole));
 }
 
-/// ‖V‖_F is at most (τ⁴/4)‖Ω²‖²_F for s = 1, 2.
+/// ‖V‖_F is at most (τ⁴/4)‖Ω²‖²_F for s = 1, 2. The square of Ω² itself may overflow.
 at::Tensor defect_bound(const at::Tensor& omega2, const at::Tensor& tau, const at::Tensor& norm,
                         int64_t rounds) {
-  if (rounds == 1 || rounds == 2) return frobenius(omega2).square_().mul_(tau.pow(4)).mul_(0.25);
+  if (rounds == 1 || rounds == 2)
+    return frobenius(omega2 * spread(tau.square(), omega2)).square_().mul_(0.25);
   return (tau * norm * 0.5).abs_().pow_(2 * ((rounds + 1) / 2) + 2).mul_(4);
 }
 

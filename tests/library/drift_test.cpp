@@ -261,6 +261,27 @@ TEST(Hostile, GradientsOfLowRankAtTheCap) {
   }
 }
 
+TEST(Hostile, GradientsOfAnyLengthAtTheCap) {
+  // The fourth power of a length overflows in float from 4e9 on.
+  for (const auto type : kTypes) {
+    for (const auto& shape : {std::vector<int64_t>{4, 9}, {4, 24}, {24, 4}, {6, 6}, {1, 16}}) {
+      for (double length = 1e-12; length < 1e15; length *= 100) {
+        auto x = haar(shape, type);
+        stiefel::CayleySGD optimizer({x}, sgd(0.2));
+        int64_t step = 0;
+        const auto gradient = [&](const Tensor& w) {
+          const auto rank_one =
+              at::matmul(torch::randn({w.size(0), 1}, type), torch::randn({1, w.size(1)}, type));
+          return (step++ % 20 < 10 ? rank_one : torch::randn_like(w) + 30 * w) * (length / 60);
+        };
+        EXPECT_LT(run(optimizer, x, gradient, 60), promise(x))
+            << type << " " << shape << " length " << length;
+        EXPECT_EQ(optimizer.skipped_steps(), 0);
+      }
+    }
+  }
+}
+
 /// A point off the manifold by ‖XᴴX − I‖_F = 1e-2: a Hermitian factor times an orthonormal matrix, as every
 /// matrix is.
 Tensor displaced(at::IntArrayRef shape, at::ScalarType type) {

@@ -93,6 +93,29 @@ TEST(Landing, LeavesTheManifoldByEpsilonAtMost) {
   std::printf("landing's largest defect under hostile gradients: %.4f\n", farthest);
 }
 
+TEST(Landing, AGradientAlongTheNormalAloneLeavesItWithinEpsilon) {
+  // Of X·A with A near 300·I hardly anything is tangent, of a square nothing: what is computed is rounding,
+  // of which a rate this large would make a long step.
+  for (const auto type : {at::kFloat, at::kComplexFloat, at::kDouble}) {
+    for (const auto& shape : kShapes) {
+      for (const double momentum : {0.0, 0.9}) {
+        const auto weight = support::point(shape, type);
+        auto optimizer = optimizer_of<Landing>({weight}, 0.2, momentum);
+        const auto eigenvalues =
+            torch::linspace(299.5, 300.5, shape[1], type == at::kDouble ? at::kDouble : at::kFloat);
+        double worst = 0;
+        for (int step = 0; step < 50; ++step) {
+          support::set_gradient(weight, weight.detach() * eigenvalues * std::pow(10.0, step % 12));
+          optimizer.step();
+          worst = std::max(worst, support::defect(weight));
+        }
+        EXPECT_LE(worst, Landing{}.epsilon) << type << " " << shape << " momentum " << momentum;
+        EXPECT_EQ(optimizer.skipped_steps(), 0);
+      }
+    }
+  }
+}
+
 TEST(Landing, WithoutAGradientItLands) {
   for (const auto type : kTypes) {
     for (const auto& shape : kShapes) {
