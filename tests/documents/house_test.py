@@ -140,8 +140,11 @@ def missing_names(source, documents):
 
 def missing_tests(source, documents):
     """Tests that documents name and ctest does not have."""
-    with open(f"{source}/tests/CMakeLists.txt", encoding="utf-8") as file:
-        known = set(re.findall(r"\b\w+_test\b", file.read()))
+    known = set()
+    for folder, _, files in os.walk(f"{source}/tests"):
+        if "CMakeLists.txt" in files:
+            with open(f"{folder}/CMakeLists.txt", encoding="utf-8") as file:
+                known |= set(re.findall(r"\b\w+_test\b", file.read()))
     known |= {f"command_{name[:-3]}" for name in os.listdir(f"{source}/tests/command") if name.endswith("_test.py")}
     for document, text in documents.items():
         for name in sorted(set(re.findall(r"`(\w+_test)`", text)) - known):
