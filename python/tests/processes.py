@@ -46,15 +46,20 @@ def _work(rank, port, size, tasks, results):
 
 
 class Processes:
-    """Started once; each test gives some of them a function to call, as importing torch takes seconds."""
+    """Started once; each test gives some of them a function to call, as importing torch takes seconds.
+    After an error, which leaves some waiting for messages of others, new ones are started."""
 
     def __init__(self, size):
+        self._size = size
+        self._start()
+
+    def _start(self):
         context = torch.multiprocessing.get_context("spawn")
         self._results = context.Queue()
-        self._tasks = [context.Queue() for _ in range(size)]
+        self._tasks = [context.Queue() for _ in range(self._size)]
         port = free_port()
         self._processes = [
-            context.Process(target=_work, args=(rank, port, size, tasks, self._results), daemon=True)
+            context.Process(target=_work, args=(rank, port, self._size, tasks, self._results), daemon=True)
             for rank, tasks in enumerate(self._tasks)
         ]
         for process in self._processes:
@@ -62,18 +67,25 @@ class Processes:
 
     def run(self, size, function, *arguments):
         """What function(process group, rank, size, *arguments) returns on each of the first ranks."""
+        if not self._processes:
+            self._start()
         for tasks in self._tasks[:size]:
             tasks.put((function, size, arguments))
         found, errors = {}, []
         for _ in range(size):
             try:
-                rank, value, error = self._results.get(timeout=2 * _TIMEOUT)
+                rank, value, error = self._results.get(timeout=5 if errors else 2 * _TIMEOUT)
             except queue.Empty:
-                raise AssertionError(f"only ranks {sorted(found)} have answered") from None
+                errors.append(f"only ranks {sorted(found)} have answered")
+                break
             found[rank] = value
             if error is not None:
                 errors.append(f"rank {rank}: {error}")
-        assert not errors, "\n".join(errors)
+        if errors:
+            for process in self._processes:
+                process.terminate()
+            self._processes = []
+            raise AssertionError("\n".join(errors))
         return [torch.load(io.BytesIO(found[rank])) for rank in range(size)]
 
     def stop(self):
