@@ -2,6 +2,7 @@
 import datetime
 import io
 import os
+import pickle
 import queue
 import socket
 import traceback
@@ -33,7 +34,7 @@ def _work(rank, port, size, tasks, results):
     torch.distributed.init_process_group("gloo", rank=rank, world_size=size, timeout=timeout)
     groups = [torch.distributed.new_group(list(range(n + 1)), timeout=timeout) for n in range(size)]
     while True:
-        function, count, arguments = tasks.get()
+        function, count, arguments = pickle.loads(tasks.get())
         if function is None:
             break
         try:
@@ -69,8 +70,10 @@ class Processes:
         """What function(process group, rank, size, *arguments) returns on each of the first ranks."""
         if not self._processes:
             self._start()
+        # As bytes: torch's queues hand tensors on by file descriptors, which may be closed by then.
+        task = pickle.dumps((function, size, arguments))
         for tasks in self._tasks[:size]:
-            tasks.put((function, size, arguments))
+            tasks.put(task)
         found, errors = {}, []
         for _ in range(size):
             try:
@@ -90,7 +93,7 @@ class Processes:
 
     def stop(self):
         for tasks in self._tasks:
-            tasks.put((None, 0, ()))
+            tasks.put(pickle.dumps((None, 0, ())))
         for process in self._processes:
             process.join(10)
             if process.is_alive():
