@@ -105,13 +105,26 @@ std::string archive_of(const torch::nn::Module& model, const Optimizers& optimiz
 
 std::string name_of(int64_t total_steps) { return fmt::format("step-{:09}.ckpt", total_steps); }
 
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> all;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    all.push_back(entry->path());
+  }
+  if (error) {
+    throw std::runtime_error(fmt::format("{}: cannot be read: {}", base::printable(folder), error.message()));
+  }
+  return all;
+}
+
 /// The numbered checkpoints, newest first.
 std::vector<fs::path> numbered(const fs::path& folder) {
   std::vector<fs::path> all;
   if (!fs::is_directory(folder)) return all;
   const std::regex pattern("step-\\d{9,}\\.ckpt");
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (std::regex_match(entry.path().filename().string(), pattern)) all.push_back(entry.path());
+  for (const auto& path : entries_of(folder)) {
+    if (std::regex_match(path.filename().string(), pattern)) all.push_back(path);
   }
   std::sort(all.rbegin(), all.rend());
   return all;
@@ -122,16 +135,25 @@ std::vector<fs::path> numbered(const fs::path& folder) {
 void remove_unfinished(const fs::path& folder) {
   const std::regex pattern("(step-\\d{9,}\\.ckpt).*\\.tmp");
   std::vector<fs::path> left;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  std::error_code ignored;
+  for (const auto& path : entries_of(folder)) {
     std::smatch match;
-    const auto name = entry.path().filename().string();
-    if (std::regex_match(name, match, pattern) && entry.is_regular_file() &&
-        base::is_temporary(entry.path(), match[1])) {
-      left.push_back(entry.path());
+    const auto name = path.filename().string();
+    if (std::regex_match(name, match, pattern) && fs::is_regular_file(path, ignored) &&
+        base::is_temporary(path, match[1])) {
+      left.push_back(path);
     }
   }
-  std::error_code ignored;
   for (const auto& path : left) fs::remove(path, ignored);
+}
+
+/// Keeps a checkpoint and the one before it. One that says that it is newer could not be used, or we would
+/// have gone on from it: it does not count.
+void remove_older(const fs::path& folder, const fs::path& newest) {
+  auto all = numbered(folder);
+  all.erase(all.begin(), std::find(all.begin(), all.end(), newest));
+  std::error_code ignored;
+  for (size_t i = 2; i < all.size(); ++i) fs::remove(all[i], ignored);
 }
 
 /// Nothing where there is no such file, or where it is of no use; then `complaint` says why.
@@ -172,12 +194,12 @@ void Checkpoints::save(const torch::nn::Module& model, const Optimizers& optimiz
   // The best first: where the disk is full after it, the epoch is trained again and is the best again.
   if (best) base::write_pieces(folder_ / kBest, file);
   base::write_pieces(path, file);
-  // One that says that it is newer could not be used, or we would have gone on from it: it does not count.
-  auto all = numbered(folder_);
-  all.erase(all.begin(), std::find(all.begin(), all.end(), path));
-  std::error_code ignored;
-  for (size_t i = 2; i < all.size(); ++i) fs::remove(all[i], ignored);
-  remove_unfinished(folder_);
+  try {
+    remove_older(folder_, path);
+    remove_unfinished(folder_);
+  } catch (const std::exception&) {
+    // The checkpoint is written; what is left over goes with the next one.
+  }
 }
 
 Checkpoints::Loaded read_checkpoint(const fs::path& path) {

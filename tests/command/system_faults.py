@@ -19,10 +19,10 @@ import unittest
 from command_support import STIEFEL
 from system_calls import CONT, EXITKILL, SETOPTIONS, SYSCALL, SYSGOOD, TRACEME, ptrace
 
-_PEEKUSER, _POKEUSER, _GETEVENTMSG = 3, 6, 0x4201
-_TRACEFORK, _EVENT_FORK, _WALL = 2, 1, 0x40000000
+_PEEKUSER, _POKEUSER = 3, 6
+_TRACEFORK, _WALL = 2, 0x40000000
 # Places of registers of x86-64 as a debugger sees them, in bytes.
-_R10, _RAX, _RDX, _RSI, _RDI, _NUMBER = (8 * i for i in (7, 10, 12, 13, 14, 15))
+_RAX, _RDX, _RSI, _RDI, _NUMBER = (8 * i for i in (10, 12, 13, 14, 15))
 
 # Name of each call, and where it has the file: a descriptor, a path, or a path after a folder's descriptor.
 _CALLS = {0: ("read", "fd"), 1: ("write", "fd"), 2: ("open", "path"), 3: ("close", "fd"), 4: ("stat", "path"),
