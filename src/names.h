@@ -21,6 +21,7 @@ std::string name_of(const Names<Enum, N>& names, Enum value, const char* what) {
     if (known == value) return name;
   }
   TORCH_CHECK(false, "stiefel: no ", what, " has the number ", static_cast<int>(value));
+  return {};  // not reached; compilers see that only when they optimise
 }
 
 /// The value with a name; an error lists the names.
@@ -33,6 +34,7 @@ Enum value_of(const Names<Enum, N>& names, const std::string& name, const char* 
     all += names[i].second;
   }
   TORCH_CHECK(false, "stiefel: no ", what, " is called ", quoted(name), "; choose ", all);
+  return {};  // as above
 }
 
 }  // namespace stiefel::detail
