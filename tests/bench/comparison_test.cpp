@@ -206,7 +206,7 @@ TEST(Comparison, RatesAreOfMethodsWhoseProductsAreCounted) {
   EXPECT_TRUE(std::isnan(rows[0].gflops) && std::isnan(rows[2].gflops));
   EXPECT_GT(rows[1].gflops, 0);
   EXPECT_GT(rows[1].of_gemm, 0);
-  EXPECT_LE(rows[1].of_gemm_executed, rows[1].of_gemm);
+  EXPECT_LE(rows[1].of_gemm_executed, rows[1].of_gemm * (1 + 1e-9));  // one time divides two counts
   EXPECT_NE(format_rows(rows, "csv").find(",gflops,"), std::string::npos);
   EXPECT_EQ(format_rows({rows[0]}, "csv").find("gflops"), std::string::npos);
 }
