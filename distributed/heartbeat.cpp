@@ -85,7 +85,7 @@ void Heartbeat::talk() {
       store_->add(key("beat", launch_.rank), 1);
       if (const auto lost = lost_rank(*store_); !lost.empty()) return report(lost);
       if (store_->check({kSuspicion})) suspicious_ = true;
-      if (suspicious_ && !std::exchange(told, true)) store_->set(kSuspicion, {1});
+      if (suspicious_ && !std::exchange(told, true)) store_->set(kSuspicion, std::vector<uint8_t>{1});
       const auto beats = next == launch_.rank ? heard + 1 : store_->add(key("beat", next), 0);
       const auto passed = time.since_last_look();
       silence = beats == heard ? silence + passed : milliseconds(0);
@@ -135,7 +135,7 @@ void Heartbeat::leave() {
   if (reported_) return;
   try {
     const auto count = answer_within(launch_, timeout_, [store = store_, own = key("left", launch_.rank)] {
-      store->set(own, {1});
+      store->set(own, std::vector<uint8_t>{1});
       return store->add("left/count", 1);
     });
     if (!holds_store_) return;
