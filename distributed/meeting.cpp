@@ -133,11 +133,7 @@ std::string Meeting::own_mistake() {
   } catch (const NoAnswer&) {
     throw;
   } catch (const std::exception& error) {
-    throw std::runtime_error("the ranks' store at " + launch_.meeting_place() +
-                             " does not answer as one; another program has that port, or rank 0, which holds "
-                             "the store, has ended: choose another MASTER_PORT for all ranks, or start all "
-                             "ranks again (" +
-                             error_text(error) + ")");
+    throw std::runtime_error(not_a_store(launch_, error));
   }
 }
 

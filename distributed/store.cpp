@@ -77,6 +77,8 @@ std::string explain(const Launch& launch, bool server, milliseconds limit, const
            "port that it may open" +
            cause;
   }
+  // A newer LibTorch asks when it connects.
+  if (std::string(error.what()).find("Ping failed") != std::string::npos) return not_a_store(launch, error);
   return "no store answers at " + launch.meeting_place() + " within " + duration_text(limit) +
          "; check that rank 0 runs there, and that MASTER_ADDR and MASTER_PORT are alike on all ranks" +
          cause;
@@ -115,6 +117,13 @@ c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, milliseconds li
 
 c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, milliseconds limit) {
   return make_store(launch, false, limit);
+}
+
+std::string not_a_store(const Launch& launch, const std::exception& error) {
+  return "the ranks' store at " + launch.meeting_place() +
+         " does not answer as one; another program has that port, or rank 0, which holds the store, has "
+         "ended: choose another MASTER_PORT for all ranks, or start all ranks again (" +
+         error_text(error) + ")";
 }
 
 }  // namespace stiefel::distributed

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
+#include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -26,6 +28,9 @@ c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, std::chrono::mi
 
 /// One more connection of a rank to a store that is open: each connection does one thing at a time.
 c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, std::chrono::milliseconds limit);
+
+/// The message where what answers at the launch's meeting place is no store.
+std::string not_a_store(const Launch& launch, const std::exception& error);
 
 /// The part of a store that belongs to one attempt.
 c10::intrusive_ptr<c10d::Store> numbered_store(c10::intrusive_ptr<c10d::Store> store, int64_t attempt);
