@@ -9,7 +9,12 @@ network goes through torch.compile first, which takes up to a minute each.
 
     python3 bench/pytorch_baseline.py --models wrn-28-10,wrn-16-4 --precision tf32 --steps 200
 
-Needs PyTorch with CUDA; not part of the tests.
+With --optimizer cayley-sgd (or cayley-adam, cayley-muon) the optimizer is that of the stiefel package instead: the lines that
+change in a program of PyTorch's are the import and those that make the optimizer.
+
+    python3 bench/pytorch_baseline.py --models wrn-16-4 --precision bf16 --optimizer cayley-sgd
+
+Needs PyTorch with CUDA, and for the latter the package (pip install .); not part of the tests.
 """
 import argparse
 import statistics
@@ -86,15 +91,42 @@ def network(name, classes=10):
     return WideResNet(int(numbers[0]), int(numbers[1]), classes)
 
 
-def measure(name, precision, batch, steps, compiled):
+def torch_sgd(model):
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    return torch.optim.SGD([{"params": matrices, "weight_decay": 5e-4}, {"params": vectors}], lr=0.1, momentum=0.9,
+                           nesterov=True, fused=True)
+
+
+def cayley(name):
+    """Of the stiefel package, by the same recipe, in mixed precision."""
+    import stiefel
+
+    kinds = {"cayley-sgd": (stiefel.CayleySGD, {"momentum": 0.9}), "cayley-adam": (stiefel.CayleyAdam, {}),
+             "cayley-muon": (stiefel.CayleyMuon, {"momentum": 0.9})}
+
+    def make(model):
+        kind, options = kinds[name]
+        split = stiefel.split_parameters(model)
+        matrices = [p for p in split.euclidean if p.dim() >= 2]
+        vectors = [p for p in split.euclidean if p.dim() < 2]
+        euclidean = {"manifold": "euclidean", "lr": 0.01}
+        return kind([{"params": split.manifold}, {"params": matrices, "weight_decay": 5e-4, **euclidean},
+                     {"params": vectors, **euclidean}], lr=0.01 if name == "cayley-muon" else 0.2, precision="mixed",
+                    capturable=True, **options)
+
+    return make
+
+
+OPTIMIZERS = {"sgd": torch_sgd, **{name: cayley(name) for name in ("cayley-sgd", "cayley-adam", "cayley-muon")}}
+
+
+def measure(name, precision, batch, steps, compiled, make_optimizer):
     """Median milliseconds of a step, as a graph and launched kernel by kernel, in blocks of ten steps."""
     torch.manual_seed(1)
     model = network(name).cuda().to(memory_format=torch.channels_last)
     forward = torch.compile(model) if compiled else model
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
-    optimizer = torch.optim.SGD([{"params": matrices, "weight_decay": 5e-4}, {"params": vectors}], lr=0.1, momentum=0.9,
-                                nesterov=True, fused=True)
+    optimizer = make_optimizer(model)
     images = torch.randn(batch, 3, 32, 32, device="cuda").to(memory_format=torch.channels_last)
     labels = torch.randint(10, (batch,), device="cuda")
 
@@ -140,14 +172,16 @@ def main():
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--steps", type=int, default=100, help="replays that are timed")
     parser.add_argument("--compile", action="store_true", help="through torch.compile")
+    parser.add_argument("--optimizer", default="sgd", choices=OPTIMIZERS, help="torch's SGD, or one of stiefel's")
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.precision != "fp32"
-    print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}, SGD, {options.precision}, batch {options.batch}"
+    print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}, {options.optimizer}, {options.precision}, batch {options.batch}"
           + (", torch.compile" if options.compile else ""))
     print(f"{'network':12} {'graph, ms':>10} {'launched, ms':>12}")
     for name in options.models.split(","):
-        replayed, launched = measure(name, options.precision, options.batch, options.steps, options.compile)
+        replayed, launched = measure(name, options.precision, options.batch, options.steps, options.compile,
+                                     OPTIMIZERS[options.optimizer])
         print(f"{name:12} {replayed:10.3f} {launched:12.3f}", flush=True)
         torch.cuda.empty_cache()
 
