@@ -1,3 +1,4 @@
+#include "chained_launch.cuh"
 #include "coefficient_tile.cuh"
 #include "mixed_kernels.h"
 
@@ -42,11 +43,12 @@ template <bool kPolar>
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
     gram_outside(Context c, const TileIndex* indices, Recipe recipe) {
   const TileIndex where = indices[blockIdx.x], across = mirror(where);
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const bool apart = where.row != where.column;
   const Layout& l = c.layouts[where.matrix];
   StepSize size{};
   if constexpr (!kPolar) size = step_size(c, l, c.states[where.matrix].decision, recipe);
-  CoefficientTile tile;
   multiply(tile, c, l, where, l.st, l.st);
   Pairs t, b;
   read(t, tile, c.floats(l.t_wide), l, where);
@@ -103,9 +105,10 @@ template <bool kPolar>
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
     first_products(Context c, const TileIndex* indices) {
   const TileIndex where = indices[blockIdx.x];
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[where.matrix];
   const float theta = c.states[where.matrix].size.theta;
-  CoefficientTile tile;
   Pairs f, pairs;
   // F = −(θ²/2)R + (θ³/4)ΩR − θ(Z + θBZ) − ½E, in row form
   multiply(tile, c, l, where, kPolar ? polar_layout(l).omega : l.omega, l.r);
@@ -135,10 +138,11 @@ template <bool kPolar>
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
     last_product(Context c, const TileIndex* indices) {
   const TileIndex where = indices[blockIdx.x];
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[where.matrix];
   const StepSize size = c.states[where.matrix].size;
   const int64_t omega = kPolar ? polar_layout(l).omega : l.omega;
-  CoefficientTile tile;
   multiply(tile, c, l, where, l.q, omega);
   const float theta = size.theta, theta2 = theta * theta;
   Pairs p;
@@ -187,19 +191,20 @@ cudaError_t allow_coefficients() {
 void find_gram_outside(const Context& c, DeviceList<TileIndex> pairs, const Recipe& recipe,
                        cudaStream_t stream) {
   const auto kernel = recipe.polar.rounds > 0 ? gram_outside<true> : gram_outside<false>;
-  kernel<<<pairs.count, CoefficientTile::kThreads, CoefficientTile::kSharedBytes, stream>>>(c, pairs.entries,
-                                                                                            recipe);
+  launch(kernel, pairs.count, CoefficientTile::kThreads, CoefficientTile::kSharedBytes, stream, c,
+         pairs.entries, recipe);
 }
 
 void multiply_coefficients(const Context& c, DeviceList<TileIndex> squares, bool polar, cudaStream_t stream) {
   const auto kernel = polar ? first_products<true> : first_products<false>;
-  kernel<<<squares.count, CoefficientTile::kThreads, CoefficientTile::kSharedBytes, stream>>>(
-      c, squares.entries);
+  launch(kernel, squares.count, CoefficientTile::kThreads, CoefficientTile::kSharedBytes, stream, c,
+         squares.entries);
 }
 
 void finish_coefficients(const Context& c, DeviceList<TileIndex> pairs, bool polar, cudaStream_t stream) {
   const auto kernel = polar ? last_product<true> : last_product<false>;
-  kernel<<<pairs.count, CoefficientTile::kThreads, CoefficientTile::kSharedBytes, stream>>>(c, pairs.entries);
+  launch(kernel, pairs.count, CoefficientTile::kThreads, CoefficientTile::kSharedBytes, stream, c,
+         pairs.entries);
 }
 
 #endif

@@ -1,3 +1,4 @@
+#include "chained_launch.cuh"
 #include "mixed_context.cuh"
 #include "mixed_kernels.h"
 #include "tensor_tile.cuh"
@@ -15,6 +16,8 @@ using GramTile = TensorTile<kTileSide, kTileSide, 2, 1, Second::kTransposed, 4>;
 __global__ void __launch_bounds__(GramTile::kThreadsWithProducer, 1)
     gram_products(Context c, const Product* products) {
   const Product product = products[blockIdx.x];
+  GramTile tile;
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[product.matrix];
   const auto rows = [&](int t) {
     return GramTile::Rows{c.piece(l, product.parts[t].a), product.parts[t].row * (kTileSide / kBlockSide)};
@@ -24,7 +27,6 @@ __global__ void __launch_bounds__(GramTile::kThreadsWithProducer, 1)
                           product.column * (kTileSide / kBlockSide),
                           product.from,
                           product.to};
-  GramTile tile;
   if (GramTile::is_producer()) {
     if (threadIdx.x % 32 == 0) tile.produce(job);
     return;
@@ -53,8 +55,8 @@ __global__ void __launch_bounds__(GramTile::kThreadsWithProducer, 1)
 cudaError_t allow_gram_products() { return allow_shared(GramTile::kSharedBytes, gram_products); }
 
 void multiply_pieces(const Context& c, DeviceList<Product> products, cudaStream_t stream) {
-  gram_products<<<products.count, GramTile::kThreadsWithProducer, GramTile::kSharedBytes, stream>>>(
-      c, products.entries);
+  launch(gram_products, products.count, GramTile::kThreadsWithProducer, GramTile::kSharedBytes, stream, c,
+         products.entries);
 }
 
 #endif

@@ -1,3 +1,4 @@
+#include "chained_launch.cuh"
 #include "coefficient_tile.cuh"
 #include "mixed_kernels.h"
 
@@ -78,6 +79,8 @@ struct FirstGram {
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
     find_factor(Context c, const TileIndex* indices, Recipe recipe, int round) {
   const TileIndex where = indices[blockIdx.x];
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[where.matrix];
   const PolarLayout at = polar_layout(l);
   const Quintic q = recipe.polar.quintics[round];
@@ -95,7 +98,6 @@ __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
   }
   const int64_t a = first ? l.t : at.a;
   const float unit = first ? kUnit : kGramUnit;
-  CoefficientTile tile;
   multiply(tile, c, l, where, a, a);
   Pairs p;
   read(p, tile, c.halves(a), l, where, unit);
@@ -110,9 +112,10 @@ __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
     multiply_by_factor(Context c, const TileIndex* indices, int round, int rounds) {
   const TileIndex where = indices[blockIdx.x];
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[where.matrix];
   const PolarLayout at = polar_layout(l);
-  CoefficientTile tile;
   Pairs product;
   if (round == 0) {
     const FirstGram gram(c.states[where.matrix].size.shrink);
@@ -139,9 +142,10 @@ __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
     advance_gram(Context c, const TileIndex* indices, int round, int rounds) {
   const TileIndex where = indices[blockIdx.x];
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[where.matrix];
   const PolarLayout at = polar_layout(l);
-  CoefficientTile tile;
   multiply(tile, c, l, where, at.product, round == 0 ? root_after(at, 0, rounds) : at.factor);
   Pairs a;
   take_product(a, tile, kGramUnit * kRootUnit);
@@ -161,11 +165,11 @@ void find_gram_root(const Context& c, DeviceList<TileIndex> pairs, const Recipe&
   const int rounds = recipe.polar.rounds;
   constexpr int kThreads = CoefficientTile::kThreads, kBytes = CoefficientTile::kSharedBytes;
   for (int round = 0; round < rounds; ++round) {
-    find_factor<<<pairs.count, kThreads, kBytes, stream>>>(c, pairs.entries, recipe, round);
+    launch(find_factor, pairs.count, kThreads, kBytes, stream, c, pairs.entries, recipe, round);
     const bool last = round + 1 == rounds;
     if (last && round == 0) continue;
-    multiply_by_factor<<<pairs.count, kThreads, kBytes, stream>>>(c, pairs.entries, round, rounds);
-    if (!last) advance_gram<<<pairs.count, kThreads, kBytes, stream>>>(c, pairs.entries, round, rounds);
+    launch(multiply_by_factor, pairs.count, kThreads, kBytes, stream, c, pairs.entries, round, rounds);
+    if (!last) launch(advance_gram, pairs.count, kThreads, kBytes, stream, c, pairs.entries, round, rounds);
   }
 }
 

@@ -23,6 +23,7 @@ struct Context {
   float* thin;       // per thin tile: ‖M₁‖², scaled as M₁ is
   PairNorms* pairs;  // per pair of small tiles
   float* slabs;      // partial sums of products over the long dimension: Partials
+  bool chained;      // whether a launch's blocks start before the launch before has ended: chained_launch.cuh
 
   __device__ __half* halves(int64_t offset) const { return reinterpret_cast<__half*>(workspace + offset); }
   __device__ float* floats(int64_t offset) const { return reinterpret_cast<float*>(workspace + offset); }
@@ -36,7 +37,7 @@ struct Context {
   }
 };
 
-static_assert(is_plain<Context, 64>, "a parameter of kernels");
+static_assert(is_plain<Context, 72>, "a parameter of kernels");
 
 /// The context of a plan whose table and workspace lie in device memory.
 inline Context context_of(const MixedPlan& plan, const void* table, void* workspace) {
@@ -51,6 +52,8 @@ inline Context context_of(const MixedPlan& plan, const void* table, void* worksp
   c.thin = reinterpret_cast<float*>(memory + shared.thin);
   c.pairs = reinterpret_cast<PairNorms*>(memory + shared.pairs);
   c.slabs = reinterpret_cast<float*>(memory + shared.slabs);
+  // Measured on an H200: chained, WRN-16-4 and WRN-52-1 gain 2 and 4 %, VGG-16 loses 4 %.
+  c.chained = plan.has_short_launches();
   return c;
 }
 

@@ -244,6 +244,7 @@ MixedPlan::MixedPlan(const std::vector<Shape>& shapes, int processors, const std
   lists_.pairs = append(table_, pairs);
   lists_.thin = append(table_, thin);
   lists_.squares = append(table_, squares);
+  has_short_launches_ = lists_.squares.count <= processors;
 
   shared_.matrices = cursor.take_entries<Matrix>(matrices());
   shared_.states = cursor.take_entries<State>(matrices());

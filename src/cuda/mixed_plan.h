@@ -234,12 +234,16 @@ class MixedPlan {
   size_t widest_row_bytes() const { return widest_row_bytes_; }
   int matrices() const { return lists_.layouts.count; }
 
+  /// Whether the launches are so small that the pauses between them count: all small tiles run at once.
+  bool has_short_launches() const { return has_short_launches_; }
+
  private:
   std::vector<char> table_;
   Lists lists_;
   Shared shared_ = {};
   size_t workspace_bytes_ = 0;
   size_t widest_row_bytes_ = 0;
+  bool has_short_launches_ = false;
 };
 
 static_assert(is_plain<Matrix, 64>);

@@ -1,3 +1,4 @@
+#include "chained_launch.cuh"
 #include "mixed_kernels.h"
 #include "thin_tiles.cuh"
 
@@ -9,6 +10,8 @@ namespace {
 
 __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
     move_points(Context c, const TileIndex* indices) {
+  ThinTile tile;
+  wait_for_earlier_launches();
   const ThinWork work(c, indices[blockIdx.x]);
   const State state = c.states[work.index.matrix];
   if (state.decision.frozen) return;
@@ -17,7 +20,6 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
   const int left = work.left(), across = work.across();
   const auto window_of_x = [&](int top) { return Window(a.x, a.x_row, a.x_column, top, left, l); };
   const ThinTile::Job job = work.times_h1_and_m1(c, l.f, l.c);
-  ThinTile tile;
   if (ThinTile::is_producer()) {
     if (threadIdx.x % 32 == 0) tile.produce(job);
     return;
@@ -73,8 +75,8 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
 cudaError_t allow_move() { return allow_shared(ThinTile::kSharedBytes, move_points); }
 
 void move(const Context& c, DeviceList<TileIndex> tiles, cudaStream_t stream) {
-  move_points<<<tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream>>>(c,
-                                                                                               tiles.entries);
+  launch(move_points, tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream, c,
+         tiles.entries);
 }
 
 #endif

@@ -1,3 +1,4 @@
+#include "chained_launch.cuh"
 #include "matrix_state.cuh"
 #include "mixed_kernels.h"
 
@@ -10,6 +11,7 @@ namespace {
 __global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const TileIndex* indices) {
   __shared__ Mirror mirror;
   const TileIndex index = indices[blockIdx.x];
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[index.matrix];
   const int rows = index.row * kSmallSide, columns = index.column * kSmallSide;
   Entries s, across, e, rest, rest_across;
@@ -76,7 +78,7 @@ __global__ void __launch_bounds__(kPairThreads, 2) normal_part(Context c, const 
 #ifdef __CUDACC__  // elsewhere a test runs the kernels themselves (tests/cuda_on_cpu)
 
 void find_normal_part(const Context& c, DeviceList<TileIndex> pairs, cudaStream_t stream) {
-  normal_part<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries);
+  launch(normal_part, pairs.count, kPairThreads, 0, stream, c, pairs.entries);
 }
 
 #endif

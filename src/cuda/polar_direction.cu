@@ -1,3 +1,4 @@
+#include "chained_launch.cuh"
 #include "coefficient_tile.cuh"
 #include "mixed_kernels.h"
 
@@ -21,12 +22,13 @@ namespace {
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
     find_overlap(Context c, const TileIndex* indices) {
   const TileIndex where = indices[blockIdx.x], across = mirror(where);
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const bool apart = where.row != where.column;
   const Layout& l = c.layouts[where.matrix];
   const PolarLayout at = polar_layout(l);
   const float scale = c.states[where.matrix].size.root_scale;
   constexpr float kProductUnit = kUnit * kRootUnit;
-  CoefficientTile tile;
   Pairs omega;
   multiply(tile, c, l, across, l.omega, at.k);
   take_product(omega, tile, kProductUnit);
@@ -54,9 +56,10 @@ __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
     find_grams(Context c, const TileIndex* indices) {
   const TileIndex where = indices[blockIdx.x], across = mirror(where);
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[where.matrix];
   const PolarLayout at = polar_layout(l);
-  CoefficientTile tile;
   Pairs r, mirrored;
   multiply(tile, c, l, where, at.product, at.k);
   take_product(r, tile, kUnit * kRootUnit / c.states[where.matrix].size.root_scale);
@@ -78,10 +81,11 @@ __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
     apply_root(Context c, const TileIndex* indices) {
   const TileIndex where = indices[blockIdx.x];
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[where.matrix];
   const PolarLayout at = polar_layout(l);
   const StepSize size = c.states[where.matrix].size;
-  CoefficientTile tile;
   Pairs sum, other;
   multiply(tile, c, l, where, at.turn, at.k);
   read(sum, tile, c.halves(at.k), l, where, kRootUnit);
@@ -100,11 +104,12 @@ __global__ void __launch_bounds__(CoefficientTile::kThreads, 4)
 /// F ← F − CSᵀ − ½E, with S in two pieces, in units of μ.
 __global__ void __launch_bounds__(CoefficientTile::kThreads, 4) balance(Context c, const TileIndex* indices) {
   const TileIndex where = indices[blockIdx.x];
+  CoefficientTile tile;
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[where.matrix];
   const PolarLayout at = polar_layout(l);
   const StepSize size = c.states[where.matrix].size;
   const float unit = size.c_scale * kUnit / size.mu;
-  CoefficientTile tile;
   Pairs f, other;
   multiply(tile, c, l, where, l.c, at.s_rest);
   take_product(f, tile, unit * kRestScale);
@@ -128,14 +133,14 @@ cudaError_t allow_polar_direction() {
 
 void find_polar_direction(const Context& c, DeviceList<TileIndex> pairs, cudaStream_t stream) {
   constexpr int kThreads = CoefficientTile::kThreads, kBytes = CoefficientTile::kSharedBytes;
-  find_overlap<<<pairs.count, kThreads, kBytes, stream>>>(c, pairs.entries);
-  find_grams<<<pairs.count, kThreads, kBytes, stream>>>(c, pairs.entries);
+  launch(find_overlap, pairs.count, kThreads, kBytes, stream, c, pairs.entries);
+  launch(find_grams, pairs.count, kThreads, kBytes, stream, c, pairs.entries);
 }
 
 void apply_polar_direction(const Context& c, DeviceList<TileIndex> squares, cudaStream_t stream) {
   constexpr int kThreads = CoefficientTile::kThreads, kBytes = CoefficientTile::kSharedBytes;
-  apply_root<<<squares.count, kThreads, kBytes, stream>>>(c, squares.entries);
-  balance<<<squares.count, kThreads, kBytes, stream>>>(c, squares.entries);
+  launch(apply_root, squares.count, kThreads, kBytes, stream, c, squares.entries);
+  launch(balance, squares.count, kThreads, kBytes, stream, c, squares.entries);
 }
 
 #endif

@@ -1,3 +1,4 @@
+#include "chained_launch.cuh"
 #include "matrix_state.cuh"
 #include "mixed_kernels.h"
 #include "thin_tiles.cuh"
@@ -10,6 +11,8 @@ namespace {
 
 __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
     remove_normal_part(Context c, const TileIndex* indices, Recipe recipe) {
+  ThinTile tile;
+  wait_for_earlier_launches();
   const ThinWork work(c, indices[blockIdx.x]);
   const Layout& l = work.l;
   const Matrix& a = work.a;
@@ -20,7 +23,6 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
     return Window(const_cast<float*>(a.g), a.g_row, a.g_column, top, left, l);
   };
   const ThinTile::Job job = work.times_h1(c, l.sigma);
-  ThinTile tile;
   if (ThinTile::is_producer()) {
     if (threadIdx.x % 32 == 0) tile.produce(job);
     return;
@@ -103,8 +105,8 @@ __global__ void __launch_bounds__(ThinTile::kThreadsWithProducer, 1)
 cudaError_t allow_projection() { return allow_shared(ThinTile::kSharedBytes, remove_normal_part); }
 
 void project(const Context& c, DeviceList<TileIndex> tiles, const Recipe& recipe, cudaStream_t stream) {
-  remove_normal_part<<<tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream>>>(
-      c, tiles.entries, recipe);
+  launch(remove_normal_part, tiles.count, ThinTile::kThreadsWithProducer, ThinTile::kSharedBytes, stream, c,
+         tiles.entries, recipe);
 }
 
 #endif

@@ -1,3 +1,4 @@
+#include "chained_launch.cuh"
 #include "mixed_context.cuh"
 #include "mixed_kernels.h"
 
@@ -21,6 +22,7 @@ __global__ void __launch_bounds__(kSplitThreads)
   float* row_of_m = cuda_on_cpu::dynamic_memory();
 #endif
   const RowIndex index = indices[blockIdx.x];
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[index.matrix];
   const Matrix& a = c.matrices[index.matrix];
   const int i = index.row, across = l.ld / kBlockSide;
@@ -103,7 +105,7 @@ cudaError_t allow_split_rows() { return allow_shared(kMostStaged, split_row); }
 void split_rows(const Context& c, DeviceList<RowIndex> rows, const Recipe& recipe, size_t widest,
                 cudaStream_t stream) {
   const bool staged = widest <= kMostStaged;
-  split_row<<<rows.count, kSplitThreads, staged ? widest : 0, stream>>>(c, rows.entries, recipe, staged);
+  launch(split_row, rows.count, kSplitThreads, staged ? widest : 0, stream, c, rows.entries, recipe, staged);
 }
 
 #endif

@@ -1,3 +1,4 @@
+#include "chained_launch.cuh"
 #include "matrix_state.cuh"
 #include "mixed_kernels.h"
 
@@ -23,6 +24,7 @@ __global__ void __launch_bounds__(kPairThreads, 2)
     tangent_part(Context c, const TileIndex* indices, Recipe recipe) {
   __shared__ Mirror mirror;
   const TileIndex index = indices[blockIdx.x];
+  wait_for_earlier_launches();
   const Layout& l = c.layouts[index.matrix];
   const float m_scale = c.states[index.matrix].decision.m_scale;
   const int rows = index.row * kSmallSide, columns = index.column * kSmallSide;
@@ -100,7 +102,7 @@ __global__ void __launch_bounds__(kPairThreads, 2)
 void find_tangent_part(const Context& c, DeviceList<TileIndex> pairs, const Recipe& recipe,
                        cudaStream_t stream) {
   const auto kernel = recipe.polar.rounds > 0 ? tangent_part<true> : tangent_part<false>;
-  kernel<<<pairs.count, kPairThreads, 0, stream>>>(c, pairs.entries, recipe);
+  launch(kernel, pairs.count, kPairThreads, 0, stream, c, pairs.entries, recipe);
 }
 
 #endif

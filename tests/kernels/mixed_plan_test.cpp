@@ -409,6 +409,12 @@ TEST(MixedPlan, CutsAPartOfAStepAsTheWholeStep) {
   EXPECT_TRUE(differ);
 }
 
+TEST(MixedPlan, HasShortLaunchesWhereAllSmallTilesRunAtOnce) {
+  const std::vector<Shape> four{{100, 300}, {64, 576}, {10, 27}};  // 2×2 small tiles, and one of each other
+  EXPECT_TRUE(MixedPlan(four, 6).has_short_launches());
+  EXPECT_FALSE(MixedPlan(four, 5).has_short_launches());
+}
+
 TEST(MixedPlan, IsTheSameEveryTime) {
   const std::vector<Shape> shapes{{3, 7}, {640, 5760}, {64, 576}};
   EXPECT_EQ(MixedPlan(shapes, 132).table(), MixedPlan(shapes, 132).table());

@@ -130,8 +130,8 @@ class OneMatrix {
     matrix_ = {};
     matrix_.v = &v;
     matrix_.k = &k;
-    context_ = {&layout_,     workspace_.data(), &matrix_,      &state_,
-                rows_.data(), nullptr,           pairs_.data(), slabs_.data()};
+    context_ = {&layout_, workspace_.data(), &matrix_,      &state_, rows_.data(),
+                nullptr,  pairs_.data(),     slabs_.data(), false};
   }
 
   /// H₁H₁ᵀ, H₂H₁ᵀ and M₁H₁ᵀ, and the sums of squares of rows.
