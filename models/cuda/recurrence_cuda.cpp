@@ -47,12 +47,8 @@ kernels::RecurrencePath path_of(const Recurrence& layer) {
   const bool one_of_ours = wanted != Path::kNone &&
                            c10::toRealValueType(layer.k.scalar_type()) == at::kFloat &&
                            n <= std::numeric_limits<int>::max();
-  auto path =
+  const auto path =
       one_of_ours ? kernels::recurrence_path(static_cast<int>(n), layer.k.is_complex(), wanted) : Path::kNone;
-  // The stream kernel has passed its tests on a CPU and has not run on a card yet.
-  if (wanted == Path::kAny && path == Path::kStream && kernels_on(layer.k.device()).mixed_step != "ampere") {
-    path = Path::kNone;
-  }
   TORCH_CHECK(path != Path::kNone || wanted == Path::kAny || wanted == Path::kNone,
               "stiefel: this GPU has no ", recurrence_kernel_names()[choice], " kernel for a recurrence of ",
               n, " units in ", layer.k.scalar_type(), "; choose auto");

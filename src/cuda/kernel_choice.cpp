@@ -33,10 +33,8 @@ KernelChoice choose_kernels(int major, int minor, const std::string& wanted) {
   if (wanted != "auto") refuse(wanted, "which is none of auto, hopper, ampere and none");
   if (major == 9) return {MixedKernels::kHopper, "Hopper's kernels (compute capability " + capability + ")"};
   if (major >= 8) {
-    // They pass their tests on a CPU, which knows no races and no speed.
-    return {MixedKernels::kNone,
-            "LibTorch's operators; STIEFEL_KERNELS=ampere takes kernels for this card (compute capability " +
-                capability + "), which have not been tried on one yet"};
+    return {MixedKernels::kAmpere,
+            "the kernels for cards since Ampere (compute capability " + capability + ")"};
   }
   return {MixedKernels::kNone,
           "LibTorch's operators: the kernels need compute capability 8.0, this card has " + capability};

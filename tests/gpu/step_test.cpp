@@ -148,8 +148,9 @@ TEST_F(CudaStep, RepeatsItselfBitForBitAloneAndInCompany) {
     EXPECT_TRUE(together.x[i].equal(again.x[i])) << start[i].sizes();
     Side alone({start[i]}, torch::kCUDA, at::kFloat, 0.1);
     for (int step = 0; step < 3; ++step) alone.sgd({g[i]}, mixed());
-    // How the inner dimension is cut depends on the company, so the sums may differ in their last bits.
-    EXPECT_LT(support::distance(together.x[i], alone.x[0]), 1e-5) << start[i].sizes();
+    // How the inner dimension is cut depends on the company, so the sums may differ in their last bits; and a
+    // small matrix alone is stepped by a kernel of its own.
+    EXPECT_LT(support::distance(together.x[i], alone.x[0]), 2e-4) << start[i].sizes();
   }
 }
 
