@@ -127,8 +127,8 @@ Trainer::Trainer(const Config& config, std::filesystem::path folder, std::vector
 
 /// Has orthonormal weights stepped behind the backward pass, where that is asked for and possible.
 void Trainer::overlap_steps() {
-  // "auto" will mean images on a GPU once that has been measured. (The gradient of a recurrent network's
-  // matrix comes last, so there is nothing to hide its step behind.)
+  // "auto" is off: on an H200 it saves no time (docs/performance.md). The gradient of a recurrent network's
+  // matrix comes last, so there is nothing to hide its step behind.
   if (config_.overlap_steps != "on" || manifold_optimizers(optimizers_).empty()) return;
   const auto reason = what_needs_all_gradients(config_, precision_, world_ != nullptr);
   if (reason.empty()) {

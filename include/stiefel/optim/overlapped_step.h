@@ -22,7 +22,8 @@ struct STIEFEL_API OverlapOptions {
 };
 
 /// Steps the weights on the manifold while the backward pass still goes on: a matrix can move as soon as its
-/// gradient is there, and where a backward pass waits for memory the products of a step are nearly free.
+/// gradient is there. Whether that saves time depends on the device and the network: on an H200 it has not
+/// (docs/performance.md).
 ///
 ///     stiefel::OverlappedStep overlapped(optimizer);
 ///     for (const auto& batch : batches) {
