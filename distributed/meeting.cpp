@@ -133,7 +133,7 @@ std::string Meeting::own_mistake() {
   } catch (const NoAnswer&) {
     throw;
   } catch (const std::exception& error) {
-    throw std::runtime_error(not_a_store(launch_, error));
+    throw std::runtime_error(not_a_store(launch_, error_text(error)));
   }
 }
 

@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "answer.h"
+#include "base/printable.h"
 #include "error_text.h"
+#include "greeting.h"
 
 namespace stiefel::distributed {
 
@@ -78,7 +80,8 @@ std::string explain(const Launch& launch, bool server, milliseconds limit, const
            cause;
   }
   // A newer LibTorch asks when it connects.
-  if (std::string(error.what()).find("Ping failed") != std::string::npos) return not_a_store(launch, error);
+  if (std::string(error.what()).find("Ping failed") != std::string::npos)
+    return not_a_store(launch, error_text(error));
   return "no store answers at " + launch.meeting_place() + " within " + duration_text(limit) +
          "; check that rank 0 runs there, and that MASTER_ADDR and MASTER_PORT are alike on all ranks" +
          cause;
@@ -112,6 +115,14 @@ c10::intrusive_ptr<c10d::Store> numbered_store(c10::intrusive_ptr<c10d::Store> s
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, milliseconds limit) {
+  constexpr milliseconds greeting_time(100);
+  if (!holds_store(launch)) {
+    const auto greeting = greeting_of(launch.address, launch.port, greeting_time);
+    if (!greeting.empty()) {
+      throw std::runtime_error(
+          not_a_store(launch, "before it is asked it says '" + base::printable(greeting) + "'"));
+    }
+  }
   return make_store(launch, holds_store(launch), limit);
 }
 
@@ -119,11 +130,11 @@ c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, milliseconds
   return make_store(launch, false, limit);
 }
 
-std::string not_a_store(const Launch& launch, const std::exception& error) {
+std::string not_a_store(const Launch& launch, const std::string& how) {
   return "the ranks' store at " + launch.meeting_place() +
          " does not answer as one; another program has that port, or rank 0, which holds the store, has "
          "ended: choose another MASTER_PORT for all ranks, or start all ranks again (" +
-         error_text(error) + ")";
+         how + ")";
 }
 
 }  // namespace stiefel::distributed

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -29,8 +28,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const Launch& launch, std::chrono::mi
 /// One more connection of a rank to a store that is open: each connection does one thing at a time.
 c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, std::chrono::milliseconds limit);
 
-/// The message where what answers at the launch's meeting place is no store.
-std::string not_a_store(const Launch& launch, const std::exception& error);
+/// The message where what answers at the launch's meeting place is no store, and how that shows.
+std::string not_a_store(const Launch& launch, const std::string& how);
 
 /// The part of a store that belongs to one attempt.
 c10::intrusive_ptr<c10d::Store> numbered_store(c10::intrusive_ptr<c10d::Store> store, int64_t attempt);

@@ -303,6 +303,18 @@ TEST(Faults, a_port_of_another_program_that_answers_is_named) {
       << error;
 }
 
+TEST(Faults, a_port_of_another_program_that_speaks_first_is_named) {
+  const test::OtherProgram other("", "SSH-2.0-OpenSSH_9.2\r\n");
+  auto launch = launch_at(other);
+  for (const bool of_launcher : {false, true}) {
+    launch.launcher_store = of_launcher;
+    const auto error = error_of_joining(launch, seconds(1));
+    EXPECT_EQ(error.find("the ranks' store at " + launch.meeting_place() + " does not answer as one"), 0U)
+        << error;
+    EXPECT_NE(error.find("before it is asked it says 'SSH-2.0-OpenSSH_9.2"), std::string::npos) << error;
+  }
+}
+
 // Before the heartbeat begins, which would notice it.
 TEST(Faults, rank_0_that_is_stopped_while_the_others_come_is_named) {
   if (const auto launch = rank_of_test()) {

@@ -15,12 +15,14 @@
 
 namespace stiefel::test {
 
-/// Another program that has a port of this machine. It takes every connection, says the same to each, and
-/// does not care what it hears.
+/// Another program that has a port of this machine. It takes every connection, greets it, answers all that it
+/// hears with the same, and does not care what that is.
 class OtherProgram {
  public:
-  explicit OtherProgram(std::string says)
-      : listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), says_(std::move(says)) {
+  explicit OtherProgram(std::string says, std::string greets = "")
+      : listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+        says_(std::move(says)),
+        greets_(std::move(greets)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -62,12 +64,13 @@ class OtherProgram {
       const int connection = ::accept(listening_, nullptr, nullptr);
       if (connection < 0) continue;
       connections_.push_back(connection);
+      static_cast<void>(!::send(connection, greets_.data(), greets_.size(), MSG_NOSIGNAL));
       events.push_back({connection, POLLIN, 0});
     }
   }
 
   int listening_;
-  std::string says_;
+  std::string says_, greets_;
   int64_t port_ = 0;
   std::vector<int> connections_;
   std::atomic<bool> ended_{false};
