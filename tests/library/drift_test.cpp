@@ -74,12 +74,12 @@ struct Walk {
 
 TEST(Drift, RandomWalksStayOrthonormal) {
   for (const auto& walk : {Walk{{32, 144}, at::kFloat, 20000},
-                           {{64, 80}, at::kFloat, 20000},
-                           {{16, 16}, at::kFloat, 20000},
-                           {{36, 12}, at::kComplexFloat, 20000},
-                           {{12, 12}, at::kComplexFloat, 20000},
-                           {{1, 40}, at::kFloat, 20000},
-                           {{8, 4, 9}, at::kFloat, 20000},
+                           {{64, 80}, at::kFloat, 5000},
+                           {{16, 16}, at::kFloat, 5000},
+                           {{36, 12}, at::kComplexFloat, 5000},
+                           {{12, 12}, at::kComplexFloat, 5000},
+                           {{1, 40}, at::kFloat, 5000},
+                           {{8, 4, 9}, at::kFloat, 5000},
                            {{256, 512}, at::kFloat, 500},
                            {{256, 256}, at::kComplexFloat, 100}}) {
     auto weight = haar(walk.shape, walk.type);
