@@ -1,4 +1,4 @@
-"""Checks that includes between folders follow the picture of the README, and draws them; and that the files and functions
+"""Checks that includes between folders follow the picture of docs/the-code.md, and draws them; and that the files and functions
 which documents name exist.
 
     python3 house_test.py SOURCE [--draw]
