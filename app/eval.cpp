@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <stdexcept>
 
 #include "base/files.h"
 #include "base/printable.h"
@@ -230,6 +231,9 @@ void add_eval(CLI::App& app) {
     auto run = open_run(options->run, options->last);
     const bool examines = !options->certify.empty() || !options->attack.empty();
     parse_radii(options->certify), parse_radii(options->attack);  // bad ones fail before any work
+    if (!options->out.empty() && options->certify.empty()) {
+      throw std::invalid_argument("--out has no meaning without --certify");
+    }
     if (!options->certify.empty()) train::require_certifiable(run.config.model);
     if (examines && run.config.task != "image") {
       throw std::runtime_error(fmt::format("--attack is for images; {} was trained with --task {}",

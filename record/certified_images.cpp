@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "base/excerpt.h"
@@ -60,10 +61,16 @@ std::vector<CertifiedImage> parse_certified(const std::filesystem::path& file, c
     const auto fields = fields_of(line);
     if (fields.size() != 5) fail(fmt::format("expected 5 values, got {}", fields.size()));
     try {
+      if (base::to_whole(fields[0]) != static_cast<int64_t>(images.size()))
+        fail(fmt::format("expected image {}, got {}", images.size(), base::excerpt(fields[0])));
       images.push_back({base::to_whole(fields[1]), base::to_whole(fields[2]), base::to_number(fields[3]),
                         base::to_number(fields[4])});
     } catch (const std::invalid_argument& error) {
       fail(error.what());
+    }
+    const auto& image = images.back();
+    if (!std::isfinite(image.margin) || !std::isfinite(image.radius) || image.radius < 0) {
+      fail("margin and radius must be finite, and the radius not below 0");
     }
   }
   return images;

@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <cmath>
+#include <cstddef>
+#include <functional>
 
 #include "base/escape.h"
 #include "base/format_number.h"
@@ -21,12 +22,14 @@ const std::vector<std::pair<std::string, double>> kRadii = {
 
 bool is_certified(const RunFolder& run) { return !run.certified.empty(); }
 
-/// The radius at which almost nothing is certified any more.
+/// The radius at which one in a hundred images is still certified.
 double end_of(const RunFolder& run) {
-  double end = 0;
-  for (const auto& image : run.certified) end = std::max(end, image.radius);
-  while (end > 0 && record::certified_accuracy(run.certified, 0.97 * end) < 1) end *= 0.97;
-  return end;
+  std::vector<double> radii;
+  for (const auto& image : run.certified) radii.push_back(image.predicted == image.label ? image.radius : 0);
+  const auto last = radii.begin() + static_cast<std::ptrdiff_t>(radii.size() / 100);
+  if (last == radii.end()) return 0;
+  std::nth_element(radii.begin(), last, radii.end(), std::greater<>());
+  return *last;
 }
 
 std::string chart(const Content& content) {
@@ -91,7 +94,8 @@ std::string certified_section(const Content& content) {
       "certified", "Certified accuracy",
       "<figure id=\"chart-certified\">\n<figcaption><h3>Certified accuracy</h3>"
       "<span class=\"note\">per cent of the test images</span></figcaption>\n<div class=\"plot\">" +
-          chart(content) + "</div>\n</figure>\n" + table.html());
+          chart(content) + "</div>\n</figure>\n" + table.html() +
+          "<p class=\"hint\">As the last <code>stiefel eval --certify</code> of each run found it.</p>\n");
 }
 
 }  // namespace stiefel::report

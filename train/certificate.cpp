@@ -13,6 +13,9 @@ namespace stiefel::train {
 
 namespace {
 
+// A radius is infinite where rows of the head are equal; this is longer than any image.
+constexpr double kLongest = 1e6;
+
 constexpr double kUnitRoundoff = std::numeric_limits<double>::epsilon() / 2;
 
 /// γ_n = nu/(1 − nu): the relative error of a sum of n products in any order (Higham, Accuracy and Stability
@@ -105,8 +108,8 @@ Certified Certificate::certify(const at::Tensor& pixels) const {
   const double off = 2 * std::sqrt(2.0) * rounding(longest + input_factor_ * reach);
   const auto radii = ((gaps - off) / slopes).scatter(1, own, infinite);
   // (NaN scores certify nothing.)
-  const auto radius = std::get<0>(radii.min(1)).clamp_min(0).nan_to_num(0);
-  return {predicted, margin, radius};
+  const auto radius = std::get<0>(radii.min(1)).clamp(0, kLongest).nan_to_num(0);
+  return {predicted, margin.nan_to_num(0), radius};
 }
 
 }  // namespace stiefel::train

@@ -71,6 +71,7 @@ class Certified(CommandTest):
 
     def test_bad_radii_are_named(self):
         self.train_small("bad", "--model", "lip-mlp-1x8", "--optim", "sgd")
+        self.assertIn("--out has no meaning", self.run_command("eval", "bad", "--out", "x.csv", status=2).stderr)
         for word in ("0", "-1", "36/0", "x", "1/", "nan"):
             done = self.call("eval", "bad", "--certify=" + word)
             self.assertNotEqual(done.returncode, 0, word)

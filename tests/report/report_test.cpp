@@ -517,6 +517,10 @@ TEST_F(Report, ADamagedFileOfCertificatesIsNamed) {
   EXPECT_TRUE(contains(read_error(folder), "line 2: expected 5 values, got 4"));
   samples::write(file, "image,label,predicted,margin,radius\n0,1,1,0.5,many\n");
   EXPECT_TRUE(contains(read_error(folder), "line 2: 'many' is not a number"));
+  samples::write(file, "image,label,predicted,margin,radius\n0,1,1,0.5,inf\n");
+  EXPECT_TRUE(contains(read_error(folder), "line 2: margin and radius must be finite"));
+  samples::write(file, "image,label,predicted,margin,radius\n1,1,1,0.5,0.2\n");
+  EXPECT_TRUE(contains(read_error(folder), "line 2: expected image 0, got 1"));
   samples::write(file, "image,label,predicted,margin,radius\n0,1,1,0.5,0.2");
   EXPECT_TRUE(
       contains(read_error(folder), "line 2: it was cut short; write it again with stiefel eval --certify"));
