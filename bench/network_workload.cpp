@@ -1,6 +1,5 @@
 #include "network_workload.h"
 
-#include <stiefel/parameters.h>
 #include <torch/nn/modules/batchnorm.h>
 
 #include <algorithm>
@@ -44,7 +43,7 @@ NetworkWorkload network_workload(const std::string& model) {
   std::vector<std::vector<int64_t>> shapes;
   const auto network = models::make_classifier(model, {3, 10, 0}, RecordingLayers(shapes));
   NetworkWorkload result{{model, model, {}}, {}};
-  for (const auto& weight : split_parameters(*network).manifold) {
+  for (const auto& weight : network->split().manifold) {
     auto& layers = result.weights.layers;
     const auto sizes = weight.sizes().vec();
     const auto same =

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "permutation.h"
@@ -56,6 +57,10 @@ Normalization normalization_of(const Images& images) {
     result.deviation.push_back(variance > 0 ? std::sqrt(variance) : 1);
   }
   return result;
+}
+
+double largest_factor(const Normalization& normalization) {
+  return 1 / *std::min_element(normalization.deviation.begin(), normalization.deviation.end());
 }
 
 DeviceImages::DeviceImages(const Images& images, const Normalization& normalization, at::Device device,
@@ -168,6 +173,11 @@ Batch DeviceImages::batch(const at::Tensor& indices, const Augment& augment, uin
 
 Batch DeviceImages::range(int64_t from, int64_t to) const {
   return {normalized(pixels_.slice(0, from, to)), labels_.slice(0, from, to)};
+}
+
+Batch DeviceImages::raw_range(int64_t from, int64_t to) const {
+  const auto pixels = pixels_.slice(0, from, to).view({-1, kSide, kSide, channels()});
+  return {pixels.permute({0, 3, 1, 2}), labels_.slice(0, from, to)};
 }
 
 }  // namespace stiefel::data

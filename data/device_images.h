@@ -20,6 +20,9 @@ struct Normalization {
 /// Those of these images: take the training set's for the test set too.
 Normalization normalization_of(const Images& images);
 
+/// By how much it stretches differences at most: 1 over the smallest standard deviation.
+double largest_factor(const Normalization& normalization);
+
 struct Augment {
   bool flip = false;  ///< left and right exchanged, for half of the images
   bool crop = false;  ///< shifted by −4 to 4 pixels each way, the border filled by reflection
@@ -65,6 +68,9 @@ class DeviceImages {
 
   /// Images `from` up to `to`, as they are: what evaluation wants.
   Batch range(int64_t from, int64_t to) const;
+
+  /// The same before they are normalised: uint8, with the border.
+  Batch raw_range(int64_t from, int64_t to) const;
 
  private:
   at::Tensor normalized(const at::Tensor& pixels) const;

@@ -16,8 +16,9 @@ struct Shape {
   double dropout = 0;  ///< Wide ResNets only
 };
 
-/// Builds a network by its name: vgg-13, vgg-16, vgg-19, wrn-D-K, small. Throws std::invalid_argument naming
-/// what there is where the name is none of these. Its weights are drawn from LibTorch's default generator.
+/// Builds a network by its name: vgg-13, vgg-16, vgg-19, wrn-D-K, small, lip-D-W, lip-mlp-DxW. Throws
+/// std::invalid_argument naming what there is where the name is none of these. Its weights are drawn from
+/// LibTorch's default generator. The last two have layers of their own and take no `layers`.
 std::shared_ptr<Network> make_classifier(const std::string& name, const Shape& shape,
                                          const Layers& layers = Layers());
 

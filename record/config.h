@@ -50,6 +50,10 @@ struct Config {
   int64_t root_rounds = 2;
   bool muon_nesterov = false;
 
+  std::string loss = "cross-entropy";
+  std::optional<double> temperature;
+  std::optional<double> margin_radius;
+
   std::string penalty = "none";
   std::optional<double> penalty_weight;
   std::string penalty_schedule;
@@ -83,10 +87,11 @@ struct Config {
     visitor("task", self.task, "image, or a sequence: pixel (images a pixel at a time), copying or adding");
     visitor("data", self.data, "data set: fashion-mnist, mnist, cifar10 or cifar100");
     visitor("data-dir", self.data_dir, data::kDataDirHelp);
-    visitor(
-        "model", self.model,
-        "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K (wrn-28-10) for images; urnn-N, ornn-N or rnn-N "
-        "(urnn-116) for sequences; auto: small or urnn-116");
+    visitor("model", self.model,
+            "network: small, vgg-13, vgg-16, vgg-19 or wrn-D-K (wrn-28-10) for images, lip-D-W or lip-D-W-P "
+            "(lip-6-64) or "
+            "lip-mlp-DxW (lip-mlp-8x128) whose predictions can be certified; urnn-N, ornn-N or rnn-N "
+            "(urnn-116) for sequences; auto: small or urnn-116");
     visitor(
         "optim", self.optim,
         "optimiser: sgd, adam, adamw, muon, cayley-sgd, cayley-adam, cayley-muon, a retraction (polar, "
@@ -135,6 +140,14 @@ struct Config {
         "root-rounds", self.root_rounds,
         "rounds of the polynomial by which cayley-muon and muon make their directions orthonormal, 1 to 5");
     visitor("muon-nesterov", self.muon_nesterov, "Nesterov momentum of cayley-muon's and muon's matrices");
+    visitor("loss", self.loss,
+            "of images: cross-entropy, or, for lip- networks, one that asks for a margin: "
+            "offset-cross-entropy, emma or hinge");
+    visitor("temperature", self.temperature,
+            "what scores are multiplied by before the softmax (default: 1; 2 for lip- networks)");
+    visitor("margin-radius", self.margin_radius,
+            "the perturbation of an image, in pixels from 0 to 1, whose margin a margin loss asks for "
+            "(default: 0.1412, which is 36/255)");
     visitor("penalty", self.penalty,
             "soft constraint on convolutions under sgd, adam or adamw: none, so, dso or srip");
     visitor("penalty-weight", self.penalty_weight,

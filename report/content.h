@@ -47,6 +47,7 @@ std::string section(const std::string& id, const std::string& title, const std::
 // The sections, each with its own source file.
 std::string header_section(const Content& content);
 std::string chart_section(const Content& content);
+std::string certified_section(const Content& content);
 std::string result_section(const Content& content);
 std::string config_section(const Content& content);
 std::string system_section(const Content& content);

@@ -83,6 +83,9 @@ const std::map<std::string, Rule>& rules() {
       {"augment", is_image},
       {"channels-last", is_image},
       {"dropout", [](const Kind& run) { return run["model"].empty() || run["model"].rfind("wrn", 0) == 0; }},
+      {"loss", is_image},
+      {"temperature", is_image},
+      {"margin-radius", is_image},
       {"rest", matrix_rate},
       {"momentum",
        [](const Kind& run) {

@@ -59,8 +59,8 @@ std::string render(const std::vector<RunFolder>& runs) {
   if (runs.empty()) throw std::runtime_error("a report needs at least one run folder");
   const Content content(runs);
   return whole(head(title_of(content) + " · stiefel report"),
-               header_section(content) + "<main>\n" + chart_section(content) + result_section(content) +
-                   config_section(content) + system_section(content) + "</main>\n" +
+               header_section(content) + "<main>\n" + chart_section(content) + certified_section(content) +
+                   result_section(content) + config_section(content) + system_section(content) + "</main>\n" +
                    footer("stiefel report", true) + scripts(content));
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/files.h"
 #include "base/printable.h"
 #include "record/run_facts.h"
 #include "record/run_folder.h"
@@ -80,6 +81,9 @@ RunFolder read_run_folder(const fs::path& folder) {
   for (const auto& entry : read.settings) run.settings.emplace_back(entry.key, entry.value());
   run.epochs = std::move(read.epochs);
   run.warnings = std::move(read.warnings);
+  if (const auto file = folder / record::kCertifiedFile; fs::exists(file)) {
+    run.certified = record::parse_certified(file, base::read_file(file));
+  }
   return run;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "record/certified_images.h"
 #include "record/metrics.h"
 
 namespace stiefel::report {
@@ -46,8 +47,9 @@ struct RunFolder {
   std::string gpu;
   std::vector<Pair> versions;
 
-  std::vector<Pair> settings;  // config.toml, in its order
-  std::vector<Epoch> epochs;   // never empty, epochs increasing
+  std::vector<Pair> settings;                     // config.toml, in its order
+  std::vector<Epoch> epochs;                      // never empty, epochs increasing
+  std::vector<record::CertifiedImage> certified;  // empty where nothing was certified
   std::vector<std::string> warnings;
 };
 

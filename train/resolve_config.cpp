@@ -8,7 +8,9 @@
 
 #include "base/numbers.h"
 #include "base/printable.h"
+#include "classification_loss.h"
 #include "data/catalog.h"
+#include "models/lipschitz_net.h"
 #include "models/recurrent_net.h"
 #include "penalty_schedule.h"
 #include "record/method_facts.h"
@@ -130,6 +132,42 @@ void resolve_constraints(const Config& config, const record::MethodFacts& method
     refuse("--group-size", "has no meaning without --weights omdsm");
 }
 
+/// The loss, and what a Lipschitz-bounded network has no place for.
+void resolve_loss(Config& config) {
+  check_one_of(config.loss, loss_names(), "loss");
+  const bool sequence = is_sequence_task(config.task);
+  const bool lipschitz = models::is_lipschitz(config.model);
+  const bool margin = is_margin_loss(config.loss);
+  const auto refuse = [](const std::string& why) { throw std::invalid_argument(why); };
+  if (sequence && (margin || config.temperature || config.margin_radius)) {
+    refuse("--loss, --temperature and --margin-radius are for images, not for --task " + config.task);
+  }
+  if (margin && !lipschitz) {
+    refuse(
+        fmt::format("--loss {} asks for a margin in units that only Lipschitz-bounded networks have; add "
+                    "--model lip-D-W or lip-mlp-DxW (lip-6-64)",
+                    config.loss));
+  }
+  if (config.margin_radius && !margin) {
+    refuse(
+        "--margin-radius has no meaning with --loss cross-entropy; add --loss offset-cross-entropy, emma "
+        "or hinge");
+  }
+  if (config.temperature && config.loss == "hinge") {
+    refuse("--temperature has no meaning with --loss hinge, which has no softmax");
+  }
+  if (!sequence && !config.temperature && config.loss != "hinge") config.temperature = lipschitz ? 2 : 1;
+  if (config.temperature) check_within(*config.temperature, {0, kMost, false}, "temperature");
+  if (margin && !config.margin_radius) config.margin_radius = 36.0 / 255;
+  if (config.margin_radius) check_within(*config.margin_radius, kNotNegative, "margin-radius");
+  if (lipschitz && (config.is_parametrized() || config.normalization != "batch" || config.sync_norm)) {
+    refuse(
+        fmt::format("--model {} has no convolutions and no normalisation, so --weights, --normalisation "
+                    "and --sync-norm have no meaning with it",
+                    config.model));
+  }
+}
+
 /// What runs where and in which numbers. `device` and `precision` stay auto: what they mean is decided where
 /// a run starts or goes on, so that a run can go on on another machine.
 void resolve_device(Config& config, const record::MethodFacts& method) {
@@ -227,6 +265,7 @@ void resolve(Config& config) {
                     config.optim));
   }
   resolve_constraints(config, method);
+  resolve_loss(config);
   check_one_of(config.augment, {"auto", "none", "flip", "flip-crop"}, "augment");
   if (config.augment == "auto") config.augment = config.data.rfind("cifar", 0) == 0 ? "flip-crop" : "none";
   check_within(config.dropout, kBelowOne, "dropout");

@@ -76,6 +76,7 @@ class Trainer {
   Evaluation evaluate(Task::Part part);
 
   models::Network& model() { return *model_; }
+  const Task& task() const { return *task_; }
   const ParameterSplit& split() const { return split_; }
 
   /// What of the data is not as it was when the checkpoint was written; empty where nothing is, and where one

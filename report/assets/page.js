@@ -346,7 +346,7 @@
     const run = Number(input.dataset.show);
     input.addEventListener('change', () => {
       if (input.checked) state.hidden.delete(run); else state.hidden.add(run);
-      all('.static [data-run="' + run + '"]').forEach((group) => group.classList.toggle('hidden', !input.checked));
+      all('.plot svg [data-run="' + run + '"]').forEach((group) => group.classList.toggle('hidden', !input.checked));
       redraw(false);
     });
     const chip = input.closest('.chip');

@@ -142,6 +142,24 @@ TEST_F(CudaTraining, AGraphFollowsDropoutPenaltiesAndClipping) {
   expect_graph_equals_eager(clipped, 30, 1e-2, "clip");
 }
 
+TEST_F(CudaTraining, AGraphTrainsLipschitzBoundedNetworks) {
+  auto config = images("cayley-muon");
+  config.model = "lip-2-16";
+  config.lr = 1e-3;
+  for (const char* loss : {"cross-entropy", "offset-cross-entropy", "emma", "hinge"}) {
+    config.loss = loss;
+    expect_graph_equals_eager(config, 30, 1e-2, loss);
+  }
+  for (const char* precision : {"tf32", "bf16"}) {
+    config.precision = precision;
+    expect_graph_equals_eager(config, 30, 1e-2, precision);
+  }
+  auto dense = images("sgd");
+  dense.model = "lip-mlp-2x32";
+  dense.lr = 1e-3;
+  expect_graph_equals_eager(dense, 30, 1e-2, "lip-mlp");
+}
+
 TEST_F(CudaTraining, StepsBehindTheBackwardPassDoWhatStepsAfterItDo) {
   for (const char* optim : {"cayley-sgd", "cayley-adam", "cayley-muon", "polar-ns"}) {
     for (const char* precision : {"fp32", "tf32", "bf16"}) {

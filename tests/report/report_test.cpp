@@ -9,6 +9,7 @@
 
 #include "base/escape.h"
 #include "base/files.h"
+#include "record/certified_images.h"
 #include "report/assets.h"
 #include "report/page.h"
 #include "report/run_folder.h"
@@ -473,6 +474,56 @@ TEST_F(Report, NothingIsLoadedFromAnywhere) {
   for (const auto* load : {" src=", "@import", "url(", "fetch(", "XMLHttpRequest"}) {
     EXPECT_FALSE(contains(page, load)) << load;
   }
+}
+
+/// 100 images of which image i is certified up to i/100, and every tenth is wrong.
+std::string certified_csv(double scale) {
+  std::vector<stiefel::record::CertifiedImage> images;
+  for (int64_t i = 0; i < 100; ++i) {
+    const auto way = static_cast<double>(i);
+    images.push_back({3, i % 10 == 0 ? 4 : 3, way / 50, scale * way / 100});
+  }
+  return stiefel::record::to_csv(images);
+}
+
+TEST_F(Report, ShowsWhatIsCertified) {
+  const auto first = samples::write_run(folder_ / "a", Sample{});
+  Sample other;
+  other.optim = "sgd";
+  const auto second = samples::write_run(folder_ / "b", other);
+  EXPECT_FALSE(contains(render({read_run_folder(first), read_run_folder(second)}), "Certified accuracy"));
+  samples::write(first / "certified.csv", certified_csv(1));
+  const auto run = read_run_folder(first);
+  ASSERT_EQ(run.certified.size(), 100U);
+  EXPECT_EQ(run.certified[7].radius, 0.07);
+  EXPECT_EQ(run.certified[10].predicted, 4);
+  const auto page = render({run, read_run_folder(second)});
+  EXPECT_TRUE(contains(page, "id=\"chart-certified\""));
+  EXPECT_EQ(count(page, "data-run=\"0\"><path class=\"line\""), 9U) << "a line per chart and this one";
+  // 90 are right; above 36/255 = 0.1412 are the images 15 to 99 without the wrong ones, and so on.
+  for (const char* cell : {"90.00 %", "77.00 %", "64.00 %", "52.00 %"})
+    EXPECT_TRUE(contains(page, std::string("\">") + cell + "</td>")) << cell;
+  samples::write(second / "certified.csv", certified_csv(0.5));
+  EXPECT_TRUE(contains(render({run, read_run_folder(second)}), "data-run=\"1\"><path class=\"line\""));
+}
+
+TEST_F(Report, ADamagedFileOfCertificatesIsNamed) {
+  const auto folder = samples::write_run(folder_ / "a", Sample{});
+  const auto file = folder / "certified.csv";
+  samples::write(file, "image,label\n");
+  EXPECT_TRUE(
+      contains(read_error(folder), "certified.csv: line 1: expected 'image,label,predicted,margin,radius'"));
+  samples::write(file, "image,label,predicted,margin,radius\n0,1,1,0.5\n");
+  EXPECT_TRUE(contains(read_error(folder), "line 2: expected 5 values, got 4"));
+  samples::write(file, "image,label,predicted,margin,radius\n0,1,1,0.5,many\n");
+  EXPECT_TRUE(contains(read_error(folder), "line 2: 'many' is not a number"));
+  samples::write(file, "image,label,predicted,margin,radius\n0,1,1,0.5,inf\n");
+  EXPECT_TRUE(contains(read_error(folder), "line 2: margin and radius must be finite"));
+  samples::write(file, "image,label,predicted,margin,radius\n1,1,1,0.5,0.2\n");
+  EXPECT_TRUE(contains(read_error(folder), "line 2: expected image 0, got 1"));
+  samples::write(file, "image,label,predicted,margin,radius\n0,1,1,0.5,0.2");
+  EXPECT_TRUE(
+      contains(read_error(folder), "line 2: it was cut short; write it again with stiefel eval --certify"));
 }
 
 TEST_F(Report, NoRunIsAnError) {

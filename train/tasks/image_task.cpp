@@ -46,6 +46,8 @@ ImageTask::ImageTask(const Config& config, const at::Device& device, const Batch
                      const Parts& parts, const data::Normalization& normalization)
     : config_(config),
       share_(share),
+      normalization_(normalization),
+      loss_(config, data::largest_factor(normalization)),
       train_(parts.train, normalization, device, format_of(config)),
       test_(parts.test, normalization, device, format_of(config)),
       table_(device) {
@@ -81,8 +83,21 @@ int64_t ImageTask::size(Part part) const {
 }
 
 TaskBatch ImageTask::items(Part part, int64_t from, int64_t to) const {
-  const auto batch = (part == Part::kTest ? test_ : *validation_).range(from, to);
+  const auto batch = images_of(part).range(from, to);
   return {batch.images, batch.labels};
+}
+
+TaskBatch ImageTask::raw_items(Part part, int64_t from, int64_t to) const {
+  const auto batch = images_of(part).raw_range(from, to);
+  return {batch.images, batch.labels};
+}
+
+const data::DeviceImages& ImageTask::images_of(Part part) const {
+  return part == Part::kTest ? test_ : *validation_;
+}
+
+at::Tensor ImageTask::loss(const at::Tensor& scores, const at::Tensor& targets) const {
+  return loss_(scores, targets);
 }
 
 }  // namespace stiefel::train

@@ -6,6 +6,7 @@
 #include "data/device_images.h"
 #include "epoch_table.h"
 #include "task.h"
+#include "train/classification_loss.h"
 
 namespace stiefel::train {
 
@@ -31,8 +32,16 @@ class ImageTask : public Task {
   TaskBatch next() override;
   int64_t size(Part part) const override;
   TaskBatch items(Part part, int64_t from, int64_t to) const override;
+  at::Tensor loss(const at::Tensor& scores, const at::Tensor& targets) const override;
+
+  /// The same images before they are normalised: uint8 (N, channels, 32, 32).
+  TaskBatch raw_items(Part part, int64_t from, int64_t to) const;
+
+  /// How they are normalised.
+  const data::Normalization& normalization() const { return normalization_; }
 
  private:
+  const data::DeviceImages& images_of(Part part) const;
   ImageTask(const Config& config, const at::Device& device, const BatchShare& share,
             const data::Dataset& dataset);
   ImageTask(const Config& config, const at::Device& device, const BatchShare& share, const Parts& parts,
@@ -41,6 +50,8 @@ class ImageTask : public Task {
   Config config_;
   BatchShare share_;
   data::Fingerprint fingerprint_;
+  data::Normalization normalization_;
+  ClassificationLoss loss_;
   data::DeviceImages train_;
   data::DeviceImages test_;
   std::optional<data::DeviceImages> validation_;
