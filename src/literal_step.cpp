@@ -31,8 +31,9 @@ void coefficient_form_(StepBatch& batch, const StepSize& step_size, const Cayley
   const auto s = overlap(batch.x, batch.m);
   const auto t = gram(batch.m);
   const auto omega = skew(s);
-  const auto norm = options.exact ? frobenius(t) : literal_norm(batch.x, batch.m, e, s, t, options.norm);
-  const auto tau = spread(step_size.signed_step(norm, options), batch.x);
+  const auto norm =
+      literal_norm(batch.x, batch.m, e, s, t, options.exact ? Norm::kFrobenius : options.norm);
+  const auto tau = spread(step_size.signed_step(norm, largest_exact_turn(batch.x), options), batch.x);
   const auto half = tau * 0.5;
 
   // WX = M(I + E) − X(Σ + ΩE)
@@ -74,7 +75,7 @@ void dense_form_(StepBatch& batch, const StepSize& step_size, const CayleyOption
   auto& m = batch.m;
   auto w = dense_generator(x, m, overlap(x, m));
   const auto norm = dense_norm(w, options.exact ? Norm::kFrobenius : options.norm);
-  auto tau = spread(step_size.signed_step(norm, options), x);
+  auto tau = spread(step_size.signed_step(norm, largest_exact_turn(x), options), x);
   batch.hold_(tau);
 
   // M ← WX, as rows −xW.

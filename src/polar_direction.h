@@ -46,6 +46,10 @@ at::Tensor negligible_gram(const at::Tensor& normal_length, const at::Tensor& li
 /// ‖B‖² = ‖R_D‖ ≤ σ² with σ the largest singular value of MK: ‖W‖₂ ≤ ½(1 + √5)σ.
 at::Tensor polar_norm_bound(const PolarOptions& options, const at::Tensor& like);
 
+/// The largest α‖W‖₂ of the closed form along D. K multiplies the rounding of T, so that up to 1e-3·α² of it
+/// is in XᴴX, whatever the type.
+constexpr double kLargestPolarTurn = 1;
+
 /// A bound on ‖V‖_F, the defect of the truncated iteration after s rounds, given that on ‖W‖₂: V is
 /// ±(τ⁴/4)XᴴW⁴X to leading order for s = 1, 2.
 at::Tensor polar_defect_bound(const at::Tensor& tau, const at::Tensor& norm, int64_t p, int64_t iterations);

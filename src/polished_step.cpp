@@ -144,7 +144,8 @@ void PolishedStep::move(const at::Tensor& t, const at::Tensor& second) {
       direction ? polar_norm_bound(*polar_, x_)
                 : tangent_norm(x_, m_, now.omega, now.t, options_.exact ? Norm::kFrobenius : options_.norm);
 
-  const auto tau = step_size_.signed_step(norm, options_);
+  const double exact_turn = direction ? kLargestPolarTurn : largest_exact_turn(x_);
+  const auto tau = step_size_.signed_step(norm, exact_turn, options_);
   const auto step = spread(tau, x_);
   auto move = options_.exact ? solve(omega_d, r_d, step) : iterate(omega_d, r_d, step, options_.iterations);
   if (!options_.exact) {

@@ -65,7 +65,8 @@ void square_step_(StepBatch& batch, const StepSize& step_size, const CayleyOptio
                                      : square_norm(x, omega, options.exact ? Norm::kFrobenius : options.norm);
   // ‖W‖_F, where `norm` bounds ‖W‖₂.
   const auto length = polar != nullptr ? norm * std::sqrt(static_cast<double>(x.size(1))) : norm;
-  const auto tau = step_size.signed_step(norm, options);
+  const double exact_turn = polar != nullptr ? kLargestPolarTurn : largest_exact_turn(x);
+  const auto tau = step_size.signed_step(norm, exact_turn, options);
   const auto step = spread(tau, x);
 
   at::Tensor d;
