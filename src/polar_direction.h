@@ -26,7 +26,7 @@ struct PolarDirection {
 /// A momentum in units in which MᴴM neither overflows nor vanishes.
 struct UnitMomentum {
   at::Tensor m;
-  at::Tensor unit;  ///< what M was multiplied by, one double per matrix; undefined stands for 1
+  at::Tensor unit;  ///< what M was multiplied by, one positive double per matrix; undefined stands for 1
 
   /// On the CPU M is copied only where it has to be. The unit is the largest entry, since its square may
   /// vanish, and the Frobenius norm with it.
@@ -35,6 +35,10 @@ struct UnitMomentum {
 
   /// Matrices that are linear in the momentum, for m.
   at::Tensor in_units(const at::Tensor& matrices) const;
+
+  /// The ‖Σ‖_F of a normal part that the projection takes off, in units: what it rounds is u times that. A
+  /// momentum of denormal numbers is rounded to the smallest of them, 2u times the smallest normal one.
+  at::Tensor normal_length(const at::Tensor& sigma) const;
 };
 
 /// The ‖T‖_F of a momentum that is rounding: of what is left when a normal part of the given length is

@@ -11,6 +11,15 @@ at::Tensor StepSize::reach(int64_t batch) const {
   return scale.defined() ? rate / scale : rate.expand({batch});
 }
 
+bool StepSize::wants_units(const CayleyOptions& options) const {
+  // r is at least about √ε/10: where ‖M‖² vanishes in float, M/r is below 1e-8.
+  return scale.defined() && options.eps < 1e-20;
+}
+
+StepSize StepSize::in_units(const at::Tensor& unit) const {
+  return {rate, scale.defined() ? scale * unit : unit};
+}
+
 at::Tensor StepSize::signed_step(const at::Tensor& norm, double exact_turn,
                                  const CayleyOptions& options) const {
   const auto rate = this->rate.to(at::kDouble);

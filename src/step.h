@@ -16,6 +16,12 @@ struct StepSize {
   /// l/r, one double per matrix: the most that a step can be.
   at::Tensor reach(int64_t batch) const;
 
+  /// Whether M/r may be moderate where MᴴM vanishes: r is not bounded below.
+  bool wants_units(const CayleyOptions& options) const;
+
+  /// The same step along a momentum that was multiplied by `unit`.
+  StepSize in_units(const at::Tensor& unit) const;
+
   /// −α/r, one double per matrix, given ‖W‖ of the unscaled momentum, and the most that α‖W‖/r may be where
   /// the form is exact.
   at::Tensor signed_step(const at::Tensor& norm, double exact_turn, const CayleyOptions& options) const;
