@@ -68,8 +68,9 @@ void step_batch(StepSlice& slice, const StepCounters& counters, const at::Tensor
         spread(rate.expand({slice.x.size(0)}), slice.x)});
 
   // Where the retraction succeeds, |tr E| is rounding, or what it was where the method preserves it.
+  // ‖D‖ ≤ β‖M‖ + ‖G‖, its normal part among it: E times that is in some methods' rounding.
   const bool measured =
-      !on_cpu || !all_short(rate, keep ? at::maximum(frobenius(slice.m), gradient.norm) : gradient.norm);
+      !on_cpu || !all_short(rate, keep ? frobenius(old_m) * momentum + gradient.norm : gradient.norm);
   at::Tensor after;
   if (!measured) {
     after = frobenius(slice.x);
