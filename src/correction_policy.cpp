@@ -23,15 +23,15 @@ CorrectionPolicy::CorrectionPolicy(const at::Tensor& x, const at::Tensor& e, con
 }
 
 bool CorrectionPolicy::entry_shows(const at::Tensor& s) const {
-  return !may_look_ || largest(reach_ * drift_ * frobenius(s)) > tolerance_;
+  return !may_look_ || !(largest(reach_ * drift_ * frobenius(s)) <= tolerance_);  // NaN shows
 }
 
 bool CorrectionPolicy::drift_shows(const at::Tensor& tau, const at::Tensor& norm) const {
-  return !may_look_ || largest(drift_ * (tau * norm).abs_().clamp_max_(2)) > tolerance_;
+  return !may_look_ || !(largest(drift_ * (tau * norm).abs_().clamp_max_(2)) <= tolerance_);
 }
 
 bool CorrectionPolicy::second_look(const at::Tensor& length) const {
-  return !may_look_ || largest(reach_ * length) * roundoff_ > 1.7 * tolerance_;
+  return !may_look_ || !(largest(reach_ * length) * roundoff_ <= 1.7 * tolerance_);
 }
 
 int64_t CorrectionPolicy::series_pairs(const at::Tensor& bound, int64_t otherwise) const {

@@ -29,6 +29,12 @@ struct Pair {
   at::Tensor b;
 };
 
+/// 1/length, or 1 where that is not a number to divide by.
+at::Tensor unit_of(const at::Tensor& length) {
+  const auto unit = length.reciprocal();
+  return at::where(unit.isfinite().logical_and_(unit > 0), unit, at::ones({}, unit.options()));
+}
+
 using Apply = std::function<Pair(const Pair&)>;
 using SquaredLength = std::function<at::Tensor(const Pair&)>;
 
@@ -54,7 +60,13 @@ at::Tensor column_product(const at::Tensor& a, const at::Tensor& b) {
 }
 
 /// W on XA + MB: M Z − X(SᴴA + TB + ΩZ) with Z = (I + E)A + SB, and its length by the Gram matrix of [X M].
-at::Tensor spectral_norm(const at::Tensor& e, const at::Tensor& s, const at::Tensor& t) {
+/// With M in units of its length √(tr T): the products below hold its fourth power. Rounding can make T
+/// smaller than SᴴS.
+at::Tensor spectral_norm(const at::Tensor& e, const at::Tensor& momentum_s, const at::Tensor& momentum_t) {
+  const auto unit = unit_of(at::maximum(real_trace(momentum_t).clamp_min_(0).sqrt_(), frobenius(momentum_s)));
+  const auto scale = spread(unit, momentum_s);
+  const auto s = momentum_s * scale;
+  const auto t = momentum_t * scale * scale;
   const auto omega = skew(s);
   const auto z = [&](const Pair& y) { return at::baddbmm(at::baddbmm(y.a, s, y.b), e, y.a); };
   const auto apply = [&](const Pair& y) -> Pair {
@@ -67,13 +79,20 @@ at::Tensor spectral_norm(const at::Tensor& e, const at::Tensor& s, const at::Ten
     return column_product(y.a, z(y)) + column_product(y.b, at::bmm(s.mH(), y.a).baddbmm_(t, y.b));
   };
   const auto a = start_vectors(s);
-  return power_norm({a, at::zeros_like(a)}, apply, squared_length);
+  return power_norm({a, at::zeros_like(a)}, apply, squared_length) / unit;
 }
 
-at::Tensor spectral_norm(const at::Tensor& w) {
+at::Tensor spectral_norm(const at::Tensor& momentum_w) {
+  const auto unit = unit_of(frobenius(momentum_w));
+  const auto w = momentum_w * spread(unit, momentum_w);
   const auto apply = [&](const Pair& y) -> Pair { return {at::bmm(w, y.a), {}}; };
   const auto squared_length = [](const Pair& y) { return column_product(y.a, y.a); };
-  return power_norm({start_vectors(w), {}}, apply, squared_length);
+  return power_norm({start_vectors(w), {}}, apply, squared_length) / unit;
+}
+
+/// The estimate, or ‖W‖_F where the power iteration fell into a null space: vectors XA + MB without a length.
+at::Tensor or_bound(const at::Tensor& estimate, const at::Tensor& length) {
+  return at::where(estimate.isfinite(), estimate, length);
 }
 
 }  // namespace
@@ -102,12 +121,12 @@ at::Tensor tangent_norm(const at::Tensor& x, const at::Tensor& m, const at::Tens
     case Norm::kOne:
       return one_norm(dense_generator(x, m, omega));
     case Norm::kSpectral:
-      return spectral_norm(at::zeros_like(omega), omega, t);
     case Norm::kFrobenius:
       break;
   }
   // ‖W‖²_F = 2 tr T − ‖Ω‖²_F, which rounding can make negative where the gradient vanishes.
-  return (2 * real_trace(t) - frobenius(omega).square()).clamp_min_(0).sqrt_();
+  const auto length = (2 * real_trace(t) - frobenius(omega).square()).clamp_min_(0).sqrt_();
+  return norm == Norm::kSpectral ? or_bound(spectral_norm(at::zeros_like(omega), omega, t), length) : length;
 }
 
 at::Tensor square_norm(const at::Tensor& x, const at::Tensor& omega, Norm norm) {
@@ -121,7 +140,6 @@ at::Tensor literal_norm(const at::Tensor& x, const at::Tensor& m, const at::Tens
     case Norm::kOne:
       return one_norm(dense_generator(x, m, s));
     case Norm::kSpectral:
-      return spectral_norm(e, s, t);
     case Norm::kFrobenius:
       break;
   }
@@ -131,7 +149,8 @@ at::Tensor literal_norm(const at::Tensor& x, const at::Tensor& m, const at::Tens
   const auto ts = at::baddbmm(t, omega, s);
   const auto squared =
       2 * (real_trace(ts) + real_trace(e, ts)) - real_trace(q.mH(), q) - real_trace(s.mH(), s);
-  return squared.clamp_min_(0).sqrt_();
+  const auto length = squared.clamp_min_(0).sqrt_();
+  return norm == Norm::kSpectral ? or_bound(spectral_norm(e, s, t), length) : length;
 }
 
 }  // namespace stiefel::detail

@@ -17,6 +17,11 @@ bool dense_is_cheaper(int64_t p, int64_t n, int64_t rounds) {
   return dense < coefficients;
 }
 
+/// What rounding leaves of ‖W‖_F where M is normal: ‖W‖²_F is then a difference of terms like tr T.
+at::Tensor rounding_in_norm(const at::Tensor& t) {
+  return real_trace(t).mul_(8 * unit_roundoff(t)).clamp_min_(0).sqrt_();
+}
+
 /// X and M as the matrices A, B of XA + MB, or of M(I + E) − X(Σ + ΩE).
 void write_(StepBatch& batch, at::Tensor xx, at::Tensor xm, at::Tensor mx, at::Tensor mm) {
   // Each comes as its difference from "stay": X ← X + X·xx + M·xm, M ← M + X·mx + M·mm.
@@ -31,8 +36,10 @@ void coefficient_form_(StepBatch& batch, const StepSize& step_size, const Cayley
   const auto s = overlap(batch.x, batch.m);
   const auto t = gram(batch.m);
   const auto omega = skew(s);
-  const auto norm = options.exact ? frobenius(t) : literal_norm(batch.x, batch.m, e, s, t, options.norm);
-  const auto tau = spread(step_size.signed_step(norm, options), batch.x);
+  const auto norm =
+      at::maximum(literal_norm(batch.x, batch.m, e, s, t, options.exact ? Norm::kFrobenius : options.norm),
+                  rounding_in_norm(t));
+  const auto tau = spread(step_size.signed_step(norm, largest_exact_turn(batch.x), options), batch.x);
   const auto half = tau * 0.5;
 
   // WX = M(I + E) − X(Σ + ΩE)
@@ -74,7 +81,7 @@ void dense_form_(StepBatch& batch, const StepSize& step_size, const CayleyOption
   auto& m = batch.m;
   auto w = dense_generator(x, m, overlap(x, m));
   const auto norm = dense_norm(w, options.exact ? Norm::kFrobenius : options.norm);
-  auto tau = spread(step_size.signed_step(norm, options), x);
+  auto tau = spread(step_size.signed_step(norm, largest_exact_turn(x), options), x);
   batch.hold_(tau);
 
   // M ← WX, as rows −xW.

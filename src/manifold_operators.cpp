@@ -18,16 +18,16 @@ namespace stiefel {
 
 namespace {
 
-/// The step of a policy, and how far off the manifold it leaves points by design.
+/// The step of a policy, and how far off the manifold it may leave points.
 struct NamedDescent {
   std::function<void(const Descent&)> move;
-  double defect_bound;
+  double largest_defect;
 };
 
 /// By the name that the command and the documents give it.
 NamedDescent descent_by_name(const std::string& name, int64_t rounds) {
   const auto with = [](const auto& policy) -> NamedDescent {
-    return {[policy](const Descent& descent) { policy.descend_(descent); }, detail::defect_bound(policy)};
+    return {[policy](const Descent& descent) { policy.descend_(descent); }, detail::largest_defect(policy)};
   };
   if (name == "polar") return with(Polar{});
   if (name == "polar-ns") {
@@ -54,7 +54,7 @@ void retraction_sgd_kernel(at::TensorList points, at::TensorList momenta, at::Te
   const auto descent = descent_by_name(std::string(retraction), rounds);
   if (momentum != 0) detail::check_momenta(points, momenta);
   detail::retraction_sgd_(points, momenta, gradients, skipped, off_manifold.value_or(at::Tensor()), rate,
-                          momentum, batched, descent.defect_bound, descent.move);
+                          momentum, batched, descent.largest_defect, descent.move);
 }
 
 at::Tensor cayley_retraction_kernel(const at::Tensor& point, const at::Tensor& direction, double q,

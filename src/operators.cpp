@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <cmath>
+#include <optional>
 
 #include "algebra.h"
 #include "device.h"
@@ -79,6 +80,38 @@ at::Tensor look_ahead(const StepSlice& slice, const Gradients& gradient, double 
   return gradient.clean(slice.g).add(slice.m, momentum);
 }
 
+/// What a slice was before a step of the paper's iteration to the letter: without corrections X drifts, and
+/// may leave the range of its numbers.
+class Before {
+ public:
+  Before(const StepSlice& slice, const AdamNumbers* adam)
+      : x_(slice.x.clone()), m_(slice.m.clone()), adam_(adam) {
+    if (adam_ == nullptr) return;
+    v_ = gather_scalars(adam_->second_moments, slice.range).clone();
+    k_ = gather_scalars(adam_->steps, slice.range).clone();
+  }
+
+  /// Brings back and counts the matrices of which ‖X‖ or ‖M‖ is not finite.
+  void restore_(StepSlice& slice, const at::Tensor& frozen, const StepCounters& counters) const {
+    auto lost = (frobenius(slice.x) + frobenius(slice.m)).isfinite().logical_not_();
+    if (frozen.defined()) lost.logical_and_(frozen.logical_not());  // it may hold anything, and is counted
+    if (lost.device().is_cpu() && !lost.any().item<bool>()) return;
+    count_skipped(lost, counters);
+    const auto matrices = lost.view({-1, 1, 1});
+    slice.x.copy_(at::where(matrices, x_, slice.x));
+    slice.m.copy_(at::where(matrices, m_, slice.m));
+    if (adam_ == nullptr) return;
+    const auto& range = slice.range;
+    scatter_scalars(adam_->second_moments, range,
+                    at::where(lost, v_, gather_scalars(adam_->second_moments, range)));
+    scatter_scalars(adam_->steps, range, at::where(lost, k_, gather_scalars(adam_->steps, range)));
+  }
+
+ private:
+  at::Tensor x_, m_, v_, k_;
+  const AdamNumbers* adam_;
+};
+
 }  // namespace
 
 void step_by_operators(const StepMatrices& matrices, const StepCounters& counters, const at::Tensor& rate,
@@ -86,6 +119,8 @@ void step_by_operators(const StepMatrices& matrices, const StepCounters& counter
   for_each_batch(matrices, [&](StepSlice& slice) {
     const ManifoldCheck check(slice.x, options);
     const Gradients gradient(slice.g, check.near, counters);
+    std::optional<Before> before;
+    if (!options.polish) before.emplace(slice, rule.adam);
     gradient.accumulate_(slice.m, slice.g, rule.decay, rule.gain);  // M ← decay·M + gain·G
     const auto r = rule.adam ? advance_(*rule.adam, slice.range, gradient, options.eps) : at::Tensor();
     const bool ahead = rule.muon && rule.muon->nesterov;
@@ -93,6 +128,7 @@ void step_by_operators(const StepMatrices& matrices, const StepCounters& counter
                     gradient.clean(check.e)};
     const auto l = rule.muon ? scaled_rate(rate, *rule.muon, slice.x.size(2)) : rate;
     step_(batch, StepSize{l, r}, options, rule.muon ? &rule.muon->polar : nullptr);
+    if (before) before->restore_(slice, gradient.frozen, counters);
   });
 }
 

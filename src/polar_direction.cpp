@@ -1,6 +1,7 @@
 #include "polar_direction.h"
 
 #include <cmath>
+#include <limits>
 
 #include "algebra.h"
 #include "gram_root.h"
@@ -27,13 +28,21 @@ UnitMomentum::UnitMomentum(const at::Tensor& momentum, const at::Tensor& largest
     const auto fits = (largest >= least).logical_and_(largest <= 1 / least).logical_or_(largest == 0);
     if (fits.all().item<bool>()) return;
   }
-  unit = at::where(largest > 0, largest.reciprocal(), at::zeros({}, largest.options()))
+  unit = at::where(largest > 0, largest.reciprocal(), at::ones({}, largest.options()))
              .clamp_max_(is_double ? 1e300 : 1e37);
   m = momentum * spread(unit, momentum);
 }
 
 at::Tensor UnitMomentum::in_units(const at::Tensor& matrices) const {
   return unit.defined() ? matrices * spread(unit, matrices) : matrices;
+}
+
+at::Tensor UnitMomentum::normal_length(const at::Tensor& sigma) const {
+  const auto length = frobenius(in_units(sigma));
+  if (!unit.defined()) return length;
+  const bool is_double = c10::toRealValueType(sigma.scalar_type()) == at::kDouble;
+  const double least = is_double ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+  return length + unit * (2 * least * static_cast<double>(sigma.size(1)));
 }
 
 at::Tensor negligible_gram(const at::Tensor& normal_length, const at::Tensor& like) {

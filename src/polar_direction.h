@@ -26,7 +26,7 @@ struct PolarDirection {
 /// A momentum in units in which MᴴM neither overflows nor vanishes.
 struct UnitMomentum {
   at::Tensor m;
-  at::Tensor unit;  ///< what M was multiplied by, one double per matrix; undefined stands for 1
+  at::Tensor unit;  ///< what M was multiplied by, one positive double per matrix; undefined stands for 1
 
   /// On the CPU M is copied only where it has to be. The unit is the largest entry, since its square may
   /// vanish, and the Frobenius norm with it.
@@ -35,6 +35,10 @@ struct UnitMomentum {
 
   /// Matrices that are linear in the momentum, for m.
   at::Tensor in_units(const at::Tensor& matrices) const;
+
+  /// The ‖Σ‖_F of a normal part that the projection takes off, in units: what it rounds is u times that. A
+  /// momentum of denormal numbers is rounded to the smallest of them, 2u times the smallest normal one.
+  at::Tensor normal_length(const at::Tensor& sigma) const;
 };
 
 /// The ‖T‖_F of a momentum that is rounding: of what is left when a normal part of the given length is
@@ -45,6 +49,10 @@ at::Tensor negligible_gram(const at::Tensor& normal_length, const at::Tensor& li
 /// W = [[Ω_D, −Bᴴ], [B, 0]], so ‖W‖₂ ≤ ½(‖Ω_D‖ + √(‖Ω_D‖² + 4‖B‖²)), where ‖Ω_D‖ ≤ ‖ΩK‖ ≤ σ and
 /// ‖B‖² = ‖R_D‖ ≤ σ² with σ the largest singular value of MK: ‖W‖₂ ≤ ½(1 + √5)σ.
 at::Tensor polar_norm_bound(const PolarOptions& options, const at::Tensor& like);
+
+/// The largest α‖W‖₂ of the closed form along D. K multiplies the rounding of T, so that up to 1e-3·α² of it
+/// is in XᴴX, whatever the type.
+constexpr double kLargestPolarTurn = 1;
 
 /// A bound on ‖V‖_F, the defect of the truncated iteration after s rounds, given that on ‖W‖₂: V is
 /// ±(τ⁴/4)XᴴW⁴X to leading order for s = 1, 2.

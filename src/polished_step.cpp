@@ -34,6 +34,9 @@ Tangent look_again(const at::Tensor& overlap, const at::Tensor& e, at::Tensor t)
   return {skew(s), t, z};
 }
 
+// ‖Z‖²_F against tr T from which M is projected again.
+constexpr double kLargeNormalPart = 0.01;
+
 struct Coefficients {
   at::Tensor f;
   at::Tensor c;
@@ -58,7 +61,7 @@ Coefficients iterate(const at::Tensor& omega, const at::Tensor& r, const at::Ten
 /// The fixed point of the loop: C = τ(I − (τ/2)Ω + (τ²/4)R)⁻¹, F = −(τ/2)RC. The matrix has the Hermitian
 /// part I + (τ²/4)R, so it is never singular.
 Coefficients solve(const at::Tensor& omega, const at::Tensor& r, const at::Tensor& tau) {
-  auto system = r * (tau * tau * 0.25);
+  auto system = (r * tau).mul_(tau * 0.25);
   system.sub_(omega * (tau * 0.5));
   add_diagonal_(system, 1);
   const auto c = std::get<0>(at::linalg_inv_ex(system)) * tau;
@@ -102,8 +105,8 @@ PolishedStep::PolishedStep(StepBatch& batch, at::Tensor e, const StepSize& step_
       policy_(x_, e_, step_size.reach(x_.size(0))) {}
 
 void PolishedStep::project(at::Tensor s) {
-  // By how much K will multiply S is not known yet.
-  const bool entry = polar_ != nullptr || policy_.entry_shows(s);
+  // By how much K or 1/r will multiply S is not known yet.
+  const bool entry = wants_unit() || policy_.entry_shows(s);
   if (entry) s = corrected(s, e_);
   sigma_ = hermitian(s);
 
@@ -114,18 +117,40 @@ void PolishedStep::project(at::Tensor s) {
   m_ = batch_.m;
 }
 
+bool PolishedStep::wants_unit() const { return polar_ != nullptr || step_size_.wants_units(options_); }
+
 void PolishedStep::take_unit(const at::Tensor& largest) {
   unit_.emplace(batch_.m, largest);
   m_ = unit_->m;
+  // D is as long in any unit.
+  if (polar_ == nullptr && unit_->unit.defined()) step_size_ = step_size_.in_units(unit_->unit);
 }
 
 bool PolishedStep::wants_second_look(const at::Tensor& t) {
-  sigma_length_ = unit_                ? frobenius(unit_->in_units(sigma_))
+  sigma_length_ = unit_                ? unit_->normal_length(sigma_)
                   : policy_.may_look() ? frobenius(sigma_)
                                        : at::Tensor();
   // MK is longer than M by ‖K‖ ≤ gain/√‖T‖.
-  return policy_.second_look(polar_ != nullptr ? sigma_length_ * root_gain(*polar_, t) / frobenius(t).sqrt_()
-                                               : sigma_length_);
+  if (polar_ != nullptr) {
+    const auto length = frobenius(t).sqrt_();
+    return policy_.second_look((sigma_length_ * root_gain(*polar_, t) / length).masked_fill_(length == 0, 0));
+  }
+  return policy_.second_look(unit_ && unit_->unit.defined() ? sigma_length_ / unit_->unit : sigma_length_);
+}
+
+bool PolishedStep::wants_another_projection(const at::Tensor& t, const at::Tensor& second) const {
+  if (!policy_.may_look()) return false;
+  return (frobenius(hermitian(second)).square_() > kLargeNormalPart * real_trace(t)).any().item<bool>();
+}
+
+void PolishedStep::project_again(const at::Tensor& second) {
+  const auto z = hermitian(corrected(second, e_));
+  auto normal = at::baddbmm(z, z, e_, 1, -0.5);  // M ← M − X(Z − ½EZ)
+  batch_.hold_(normal);
+  m_.baddbmm_(normal, x_, 1, -1);
+  if (unit_ && unit_->unit.defined()) {  // m() is a copy
+    batch_.m.baddbmm_(normal * spread(unit_->unit.reciprocal(), normal), x_, 1, -1);
+  }
 }
 
 void PolishedStep::move(const at::Tensor& t, const at::Tensor& second) {
@@ -144,7 +169,8 @@ void PolishedStep::move(const at::Tensor& t, const at::Tensor& second) {
       direction ? polar_norm_bound(*polar_, x_)
                 : tangent_norm(x_, m_, now.omega, now.t, options_.exact ? Norm::kFrobenius : options_.norm);
 
-  const auto tau = step_size_.signed_step(norm, options_);
+  const double exact_turn = direction ? kLargestPolarTurn : largest_exact_turn(x_);
+  const auto tau = step_size_.signed_step(norm, exact_turn, options_);
   const auto step = spread(tau, x_);
   auto move = options_.exact ? solve(omega_d, r_d, step) : iterate(omega_d, r_d, step, options_.iterations);
   if (!options_.exact) {
@@ -176,9 +202,18 @@ void polished_step_(StepBatch& batch, const StepSize& step_size, const CayleyOpt
   PolishedStep step(batch, batch.e.defined() ? batch.e : visible_drift(batch.source()), step_size, options,
                     polar);
   step.project(overlap(step.x(), batch.m));
-  if (polar != nullptr) step.take_unit(entry_norm(batch.m));
-  const auto t = gram(step.m());
-  step.move(t, step.wants_second_look(t) ? overlap(step.x(), step.m()) : at::Tensor());
+  if (step.wants_unit()) step.take_unit(entry_norm(batch.m));
+  auto t = gram(step.m());
+  at::Tensor second;
+  if (step.wants_second_look(t)) {
+    second = overlap(step.x(), step.m());
+    if (step.wants_another_projection(t, second)) {
+      step.project_again(second);
+      t = gram(step.m());
+      second = overlap(step.x(), step.m());
+    }
+  }
+  step.move(t, second);
 }
 
 }  // namespace stiefel::detail

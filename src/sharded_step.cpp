@@ -90,6 +90,7 @@ class ShardedWeight {
                                : entry_norm(direction_);
   }
 
+  bool wants_unit() const { return step_->wants_unit(); }
   void take_unit(const at::Tensor& largest) { step_->take_unit(largest); }
 
   /// The local parts of T and of the second look's S.
@@ -173,7 +174,7 @@ void sharded_step(at::TensorList points, at::TensorList momenta, at::TensorList 
   for (auto& weight : weights) {
     if (!weight.has_moved()) left.push_back(&weight);
   }
-  if (rule.muon && !left.empty()) {
+  if (!left.empty() && left.front()->wants_unit()) {  // all alike
     std::vector<at::Tensor> entries;
     for (const auto* weight : left) entries.push_back(weight->largest_entries());
     const auto largest = ranks.gather(at::cat(entries)).amax(0);

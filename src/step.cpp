@@ -1,5 +1,7 @@
 #include "step.h"
 
+#include <cmath>
+
 #include "algebra.h"
 
 namespace stiefel::detail {
@@ -9,14 +11,26 @@ at::Tensor StepSize::reach(int64_t batch) const {
   return scale.defined() ? rate / scale : rate.expand({batch});
 }
 
-at::Tensor StepSize::signed_step(const at::Tensor& norm, const CayleyOptions& options) const {
+bool StepSize::wants_units(const CayleyOptions& options) const {
+  // r is at least about √ε/10: where ‖M‖² vanishes in float, M/r is below 1e-8.
+  return scale.defined() && options.eps < 1e-20;
+}
+
+StepSize StepSize::in_units(const at::Tensor& unit) const {
+  return {rate, scale.defined() ? scale * unit : unit};
+}
+
+at::Tensor StepSize::signed_step(const at::Tensor& norm, double exact_turn,
+                                 const CayleyOptions& options) const {
   const auto rate = this->rate.to(at::kDouble);
-  if (options.exact) return reach(norm.size(0)).neg();
+  if (options.exact) return at::minimum(reach(norm.size(0)), exact_turn / norm).neg_();
   // α = min(l, 2q/(‖W‖ + ε)), where Cayley ADAM's W carries 1/r.
   const auto scaled = scale.defined() ? norm / scale : norm;
   const auto alpha = at::minimum(rate, 2 * options.q / (scaled + options.eps));
   return (scale.defined() ? alpha / scale : alpha).neg_();
 }
+
+double largest_exact_turn(const at::Tensor& like) { return std::pow(unit_roundoff(like), -0.25); }
 
 at::Tensor& StepBatch::hold_(at::Tensor& coefficients) const {
   if (frozen.defined()) coefficients.masked_fill_(frozen.view({-1, 1, 1}), 0);

@@ -7,7 +7,8 @@
 /// holds the new gradient: they project m onto the tangent space at x and move x.
 namespace stiefel::detail {
 
-/// How far along −M a step goes: α/r with α = min(l, 2q/(‖W‖/r + ε)); r = 1 for Cayley SGD.
+/// How far along −M a step goes: α/r with α = min(l, 2q/(‖W‖/r + ε)); r = 1 for Cayley SGD. The closed form
+/// takes α = l up to a limit on α‖W‖/r, largest_exact_turn().
 struct StepSize {
   at::Tensor rate;   ///< l, 0-dim or one per matrix
   at::Tensor scale;  ///< r, one double per matrix; undefined stands for 1
@@ -15,9 +16,20 @@ struct StepSize {
   /// l/r, one double per matrix: the most that a step can be.
   at::Tensor reach(int64_t batch) const;
 
-  /// −α/r, one double per matrix, given ‖W‖ of the unscaled momentum (not read where the form is exact).
-  at::Tensor signed_step(const at::Tensor& norm, const CayleyOptions& options) const;
+  /// Whether M/r may be moderate where MᴴM vanishes: r is not bounded below.
+  bool wants_units(const CayleyOptions& options) const;
+
+  /// The same step along a momentum that was multiplied by `unit`.
+  StepSize in_units(const at::Tensor& unit) const;
+
+  /// −α/r, one double per matrix, given ‖W‖ of the unscaled momentum, and the most that α‖W‖/r may be where
+  /// the form is exact.
+  at::Tensor signed_step(const at::Tensor& norm, double exact_turn, const CayleyOptions& options) const;
 };
+
+/// The largest α‖W‖ of the closed form for matrices of the type of `like`, u^(−¼). Rounding in R, u‖M‖², is
+/// uα²‖M‖² in XᴴX: up to there √u, which the next step's entry correction takes off.
+double largest_exact_turn(const at::Tensor& like);
 
 /// One step's arguments. Where `frozen` is defined (B bools), those matrices must not change.
 struct StepBatch {

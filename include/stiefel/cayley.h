@@ -50,7 +50,7 @@ struct STIEFEL_API CayleyOptions {
   double q = 0.5;          ///< the contraction factor: α‖W‖ ≤ 2q
   double eps = 1e-8;       ///< guards the divisions, as in the paper
   int64_t iterations = 2;  ///< s, the rounds of the fixed-point iteration
-  bool exact = false;      ///< the closed form by one p×p solve; then α is the rate, uncapped
+  bool exact = false;      ///< the closed form by one p×p solve; then α = min(rate, u^(−¼)/‖W‖_F)
   Norm norm = Norm::kFrobenius;
   bool polish = true;  ///< false: the paper's iteration to the letter, which drifts
   Precision precision = Precision::kFull;
@@ -82,8 +82,9 @@ struct STIEFEL_API CayleyOptions {
 ///
 /// A matrix keeps its point and momentum, and `skipped` (one int64) counts it, where its gradient is not
 /// finite, and where the point is off the manifold by more than kFarthestStart (with `polish`): loaded or
-/// scaled, say, since the last step. `off_manifold` (one int64), where given, counts the latter. Without it a
-/// step on the CPU throws an error that names the weight, after all others have moved.
+/// scaled, say, since the last step; and without `polish` where the step would not be finite. `off_manifold`
+/// (one int64), where given, counts the latter. Without it a step on the CPU throws an error that names the
+/// weight, after all others have moved.
 ///
 /// With `sharding` every rank has a part of each matrix, and all ranks call with theirs; the step is then
 /// full in precision, with polish and any norm but kOne.

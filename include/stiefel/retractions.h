@@ -91,11 +91,12 @@ struct STIEFEL_API CayleyExact {
 /// POGO (Javaloy and Vergari 2026): a straight step and one step along the normal, X ← Y + ½Y(I − YᴴY) with
 /// Y = X − lξ and ξ = skew(DXᴴ)X, which is half the canonical gradient. That is one round of Newton–Schulz
 /// towards the polar factor of Y, so XᴴX − I is −¾V² + ¼V³ after a step, V = YᴴY − I = l²ξᴴξ on the manifold:
-/// small, not rounding, and never added up. Beyond l‖ξ‖ = 1 it does not come back; such a step is skipped
-/// where ‖X‖ shows it.
+/// small, not rounding, and never added up. Beyond l‖ξ‖ = 1 it does not come back; such a step is undone.
 struct STIEFEL_API Pogo {
   static constexpr const char* kName = "pogo";
 
+  /// A step that leaves ‖XᴴX − I‖_F beyond this is undone and counted.
+  double largest_defect() const { return 0.25; }
   void descend_(const Descent& step) const;
 };
 
@@ -141,11 +142,25 @@ template <class Retraction>
 struct HasDefectBound<Retraction, std::void_t<decltype(std::declval<const Retraction&>().defect_bound())>>
     : std::true_type {};
 
+template <class Retraction, class = void>
+struct HasLargestDefect : std::false_type {};
+template <class Retraction>
+struct HasLargestDefect<Retraction, std::void_t<decltype(std::declval<const Retraction&>().largest_defect())>>
+    : std::true_type {};
+
 /// How far off the manifold, ‖XᴴX − I‖_F, a policy leaves X by design: 0 for a retraction.
 template <class Retraction>
 double defect_bound(const Retraction& retraction) {
   if constexpr (HasDefectBound<Retraction>::value) return retraction.defect_bound();
   return 0;
+}
+
+/// How far off a step of any length may end before it counts as failed: 0 for a retraction, which ends on the
+/// manifold up to rounding.
+template <class Retraction>
+double largest_defect(const Retraction& retraction) {
+  if constexpr (HasLargestDefect<Retraction>::value) return retraction.largest_defect();
+  return defect_bound(retraction);
 }
 
 /// The tangent part of the direction, −l times: what a policy without descend_ is called with. Leaves a kept

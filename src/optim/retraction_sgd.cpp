@@ -11,10 +11,16 @@ namespace stiefel::detail {
 
 namespace {
 
-// The largest |tr E| after a step that counts as on the manifold, and by how much a step may add to it beyond
-// that. Newton–Schulz approaches the manifold from within, where ‖E‖_F ≤ |tr E|.
+// The largest |tr E| after a short step that counts as on the manifold, and by how much a step may add to
+// what was there beyond a limit. Newton–Schulz approaches the manifold from within, where ‖E‖_F ≤ |tr E|.
 constexpr double kLargestTrace = kFarthestStart / 2;
 constexpr double kRounding = 1e-3;
+
+// After a step with l‖D‖_F beyond the first, E itself is looked at: ‖E‖_F may be the second times √p, where
+// the method has no bound of its own.
+constexpr double kShortStep = 1;
+constexpr double kLargestDefect = 5e-4;
+constexpr double kAddedDefect = 1e-4;
 
 /// |tr E| = |‖X‖²_F − p| of each matrix, given ‖X‖_F: one pass over X, where E itself costs a product.
 /// ‖E‖_F ≥ |tr E|/√p, so a large trace shows a matrix that is off the manifold, and a retraction that lost
@@ -34,14 +40,19 @@ bool all_hold(const at::Tensor& norm, const at::Tensor& before, int64_t p, Holds
   return true;
 }
 
+/// Whether l‖D‖_F of every matrix shows a step so short that rounding in the retraction cannot matter.
+bool all_short(const at::Tensor& rate, const at::Tensor& length) {
+  return (length * rate.to(at::kDouble)).max().item<double>() <= kShortStep;  // false for NaN
+}
+
 /// One batch: the step, and the old point and momentum for every matrix that must stay.
 void step_batch(StepSlice& slice, const StepCounters& counters, const at::Tensor& rate, double momentum,
-                double defect_bound, const std::function<void(const Descent&)>& move) {
+                double largest_defect, const std::function<void(const Descent&)>& move) {
   const int64_t p = slice.x.size(1);
   const bool on_cpu = slice.x.device().is_cpu();
   const double root = std::sqrt(static_cast<double>(p));
   const double farthest = kFarthestStart * root;
-  const double largest = std::max(kLargestTrace, defect_bound * root);  // |tr E| ≤ √p‖E‖_F
+  const double largest = std::max(kLargestTrace, largest_defect * root);  // |tr E| ≤ √p‖E‖_F
   const auto before = frobenius(slice.x);
   at::Tensor near;  // undefined where all are
   if (!on_cpu || !all_hold(before, before, p, [&](double trace, double) { return trace <= farthest; })) {
@@ -57,14 +68,25 @@ void step_batch(StepSlice& slice, const StepCounters& counters, const at::Tensor
         spread(rate.expand({slice.x.size(0)}), slice.x)});
 
   // Where the retraction succeeds, |tr E| is rounding, or what it was where the method preserves it.
-  const auto after = frobenius(slice.x);
-  if (on_cpu && !gradient.frozen.defined() && all_hold(after, before, p, [largest](double trace, double old) {
-        return trace <= std::max(largest, old + kRounding);
-      })) {
-    return;
+  // ‖D‖ ≤ β‖M‖ + ‖G‖, its normal part among it: E times that is in some methods' rounding.
+  const bool measured =
+      !on_cpu || !all_short(rate, keep ? frobenius(old_m) * momentum + gradient.norm : gradient.norm);
+  at::Tensor after;
+  if (!measured) {
+    after = frobenius(slice.x);
+    if (!gradient.frozen.defined() && all_hold(after, before, p, [largest](double trace, double old) {
+          return trace <= std::max(largest, old + kRounding);
+        })) {
+      return;
+    }
   }
-  const auto limit = trace_of_drift(before, p).add_(kRounding).clamp_min_(largest);
-  auto failed = (trace_of_drift(after, p) <= limit).logical_not_();
+  // False for NaN.
+  const double most = largest_defect > 0 ? largest_defect : kLargestDefect * root;
+  const auto holds =
+      measured ? frobenius(drift(slice.x)) <=
+                     frobenius(drift(gradient.clean(old_x))).add_(kAddedDefect).clamp_min_(most)
+               : trace_of_drift(after, p) <= trace_of_drift(before, p).add_(kRounding).clamp_min_(largest);
+  auto failed = holds.logical_not();
   if (gradient.frozen.defined()) failed.logical_and_(gradient.frozen.logical_not());
   count_skipped(failed, counters);
   const auto stay =
@@ -77,12 +99,12 @@ void step_batch(StepSlice& slice, const StepCounters& counters, const at::Tensor
 
 void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                      const at::Tensor& skipped, const at::Tensor& off_manifold, const at::Tensor& rate,
-                     double momentum, bool batched, double defect_bound,
+                     double momentum, bool batched, double largest_defect,
                      const std::function<void(const Descent&)>& move) {
   run_step(points, momenta, gradients, rate, {skipped, off_manifold}, batched,
            [&](const StepMatrices& matrices, const StepCounters& counters) {
              for_each_batch(matrices, [&](StepSlice& slice) {
-               step_batch(slice, counters, rate, momentum, defect_bound, move);
+               step_batch(slice, counters, rate, momentum, largest_defect, move);
              });
            });
 }

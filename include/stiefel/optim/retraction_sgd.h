@@ -81,12 +81,12 @@ namespace detail {
 
 /// M ← βM + G where there are momenta, and `move` of each batch. A matrix keeps its point and momentum and is
 /// counted in `skipped` where its gradient is not finite, where it is so far off the manifold that ‖X‖² shows
-/// it (counted in `off_manifold` too), and where the retraction does not end on the manifold, as the
-/// approximate ones do at a rate that is far too large. `defect_bound` is how far off it a step may end by
-/// design, 0 for a retraction.
+/// it (counted in `off_manifold` too), and where the step does not end on the manifold, as at a rate that is
+/// far too large: after a step with l‖D‖_F ≤ 1 ‖X‖² must show it, after a longer one (on an accelerator after
+/// any) ‖XᴴX − I‖_F is measured. It may be 5e-4·√p, or `largest_defect` where that is not 0, or what it was.
 STIEFEL_API void retraction_sgd_(at::TensorList points, at::TensorList momenta, at::TensorList gradients,
                                  const at::Tensor& skipped, const at::Tensor& off_manifold,
-                                 const at::Tensor& rate, double momentum, bool batched, double defect_bound,
+                                 const at::Tensor& rate, double momentum, bool batched, double largest_defect,
                                  const std::function<void(const Descent&)>& move);
 
 }  // namespace detail
@@ -127,7 +127,7 @@ class RetractionSGD : public ManifoldOptimizer {
     const auto& options = static_cast<const Options&>(group);
     detail::retraction_sgd_(batch.points, batch.momenta, batch.gradients, counters.skipped,
                             counters.off_manifold, rate, options.momentum(), options.batched(),
-                            detail::defect_bound(options.retraction()),
+                            detail::largest_defect(options.retraction()),
                             [&](const Descent& step) { descend_(options.retraction(), step); });
   }
 
