@@ -170,27 +170,30 @@ void WenYin::descend_(const Descent& step) const {
   const int64_t p = s.size(1);
   auto whole = e.clone();
   detail::add_diagonal_(whole, 1);
-  const auto xs = at::bmm(whole, s);                                      // XᴴXS
-  const auto xa = at::add(s, xs, -0.5);                                   // XᴴA = S − ½XᴴXS
-  const auto aa = gram(step.d).baddbmm_(s.mH(), s.sub(xs, 0.25), 1, -1);  // AᴴA = T − Sᴴ(S − ¼XᴴXS)
+  // With lD for D, so that the blocks of the system are alike in size and l is 1.
+  s = s * step.rate;
+  const auto t = gram(step.d).mul_(step.rate).mul_(step.rate);
+  const auto xs = at::bmm(whole, s);                          // XᴴXS
+  const auto xa = at::add(s, xs, -0.5);                       // XᴴA = S − ½XᴴXS
+  const auto aa = t.baddbmm(s.mH(), s.sub(xs, 0.25), 1, -1);  // AᴴA = T − Sᴴ(S − ¼XᴴXS)
 
-  // Y = X − lU(I + (l/2)VᴴU)⁻¹VᴴX with VᴴU = [[XᴴA, XᴴX], [−AᴴA, −AᴴX]], VᴴX = [XᴴX; −AᴴX]
+  // Y = X − U(I + ½VᴴU)⁻¹VᴴX with VᴴU = [[XᴴA, XᴴX], [−AᴴA, −AᴴX]], VᴴX = [XᴴX; −AᴴX]
   auto system = at::empty({s.size(0), 2 * p, 2 * p}, s.options());
   const auto block = [&](int64_t i, int64_t j) { return system.narrow(1, i * p, p).narrow(2, j * p, p); };
   block(0, 0).copy_(xa);
   block(0, 1).copy_(whole);
   block(1, 0).copy_(aa.neg());
   block(1, 1).copy_(xa.mH().neg());
-  const auto right = system.narrow(2, p, p) * step.rate;
-  system.mul_(step.rate * 0.5);
+  const auto right = system.narrow(2, p, p).clone();
+  system.mul_(0.5);
   detail::add_diagonal_(system, 1);
   const auto z = std::get<0>(at::linalg_solve_ex(system, right));
   const auto z1 = z.narrow(1, 0, p);
   const auto z2 = z.narrow(1, p, p);
 
-  // U[z₁; z₂] = Az₁ + Xz₂ = Dz₁ + X(z₂ − ½Sz₁)
+  // U[z₁; z₂] = Az₁ + Xz₂ = lDz₁ + X(z₂ − ½Sz₁)
   const auto f = at::baddbmm(z2, s, z1, 1, -0.5).neg_();
-  detail::StepBatch{step.x, step.d, {}, {}}.advance_(step.x, f, step.d, z1.neg());
+  detail::StepBatch{step.x, step.d, {}, {}}.advance_(step.x, f, step.d, z1 * step.rate.neg());
 }
 
 at::Tensor CayleyClosed::operator()(const at::Tensor& point, const at::Tensor& tangent) const {
