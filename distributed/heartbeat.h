@@ -73,9 +73,9 @@ class Heartbeat {
   std::atomic<bool> suspicious_{false};
   std::atomic<bool> reported_{false};
   std::atomic<int64_t> rounds_{0};
-  std::thread talker_;
-  std::thread guard_;
   bool talker_ended_ = false;
+  std::thread talker_;  // after all that the threads use
+  std::thread guard_;
 };
 
 }  // namespace stiefel::distributed

@@ -5,11 +5,16 @@
 // Compiled with -fno-math-errno, without which a square root is a call.
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
-#define STIEFEL_WIDE __attribute__((target_clones("avx2", "default")))
 #define STIEFEL_INLINE inline __attribute__((always_inline))
+// The function that chooses between the clones runs before a sanitizer that it would call is there.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define STIEFEL_WIDE __attribute__((target_clones("avx2", "default")))
+#endif
 #else
-#define STIEFEL_WIDE
 #define STIEFEL_INLINE inline
+#endif
+#ifndef STIEFEL_WIDE
+#define STIEFEL_WIDE
 #endif
 
 namespace stiefel::models::detail {

@@ -29,9 +29,9 @@ inline double peak_memory(bool reset) {
 /// Runs `read`, which must throw within the seconds and without taking more memory than that. Returns the
 /// message.
 template <class Read>
-std::string refusal(const Read& read, double seconds, double mebibytes) {
+std::string refusal(const Read& read, double seconds, [[maybe_unused]] double mebibytes) {
   using Clock = std::chrono::steady_clock;
-  const double before = peak_memory(true);
+  [[maybe_unused]] const double before = peak_memory(true);
   const auto start = Clock::now();
   std::string message;
   try {

@@ -13,6 +13,13 @@ import time
 import unittest
 
 STIEFEL = os.path.abspath(sys.argv[1])
+with open(STIEFEL, "rb") as program:
+    ADDRESS_SANITIZER = b"__asan_init" in program.read()  # whether it was built with it
+
+
+def traced(env):
+    """The environment of a program that is traced, which the leak sanitizer would have to do as well."""
+    return dict(env, ASAN_OPTIONS=env.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
 
 
 def read_text(path):

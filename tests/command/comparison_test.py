@@ -13,7 +13,7 @@ import subprocess
 import sys
 import unittest
 
-from command_support import STIEFEL, CommandTest, read_text
+from command_support import ADDRESS_SANITIZER, STIEFEL, CommandTest, read_text
 
 RETRACTIONS = ("polar", "polar-ns", "qr", "cholesky-qr", "wen-yin", "cayley-closed", "cayley-exact", "pogo")
 NO_REPAIR = ("wen-yin", "wen-yin+m", "cayley-closed", "cayley-closed+m")  # their rounding errors add up
@@ -199,6 +199,7 @@ class Comparison(CommandTest):
                                 "cpu", status=1)
         self.assertIn("omdsm could not be measured", done.stderr)
 
+    @unittest.skipIf(ADDRESS_SANITIZER, "the address sanitizer takes terabytes of addresses")
     def test_bench_step_out_of_memory(self):
         # The closed form works on n×n matrices, here of 14 GB.
         def limit():

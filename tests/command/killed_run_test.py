@@ -9,7 +9,7 @@ import shutil
 import sys
 import unittest
 
-from command_support import STIEFEL, CommandTest, read_text
+from command_support import STIEFEL, CommandTest, read_text, traced
 from system_calls import run_and_look
 
 
@@ -50,7 +50,7 @@ class KilledRun(CommandTest):
             shutil.copytree(folder, copy)
             kept.append((os.path.basename(copy), names))
 
-        status = run_and_look([STIEFEL, *self.words(name, *self.WORDS, epochs=3)], look, self.env, self.root)
+        status = run_and_look([STIEFEL, *self.words(name, *self.WORDS, epochs=3)], look, traced(self.env), self.root)
         self.assertEqual(status, 0)
         look()
         return kept

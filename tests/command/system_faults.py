@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-from command_support import STIEFEL
+from command_support import STIEFEL, traced
 from system_calls import CONT, EXITKILL, SETOPTIONS, SYSCALL, SYSGOOD, TRACEME, ptrace
 
 _PEEKUSER, _POKEUSER = 3, 6
@@ -82,7 +82,7 @@ class FaultServer:
                 os.dup2(answers, 1)
                 os.closerange(3, 100)
                 ptrace(TRACEME, 0, None, None)
-                os.execve(words[0], words, dict(os.environ, OMP_NUM_THREADS="1"))
+                os.execve(words[0], words, traced(dict(os.environ, OMP_NUM_THREADS="1")))
             finally:
                 os._exit(99)
         os.close(requests)

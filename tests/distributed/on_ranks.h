@@ -25,6 +25,12 @@ extern char** environ;
 /// started once per rank, with a filter that chooses the same test.
 namespace stiefel::test {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::chrono::seconds kRankLimit(900);
+#else
+constexpr std::chrono::seconds kRankLimit(120);
+#endif
+
 /// A process that is ended at the latest when this object is.
 class ChildProcess {
  public:
@@ -57,7 +63,7 @@ class ChildProcess {
   void send(int signal) const { ::kill(id_, signal); }
 
   /// Its exit status, or minus the signal that ended it; it is killed after the limit.
-  int wait(std::chrono::seconds limit = std::chrono::seconds(120)) {
+  int wait(std::chrono::seconds limit = kRankLimit) {
     const auto until = std::chrono::steady_clock::now() + limit;
     int status = 0;
     while (::waitpid(id_, &status, WNOHANG) == 0) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -20,7 +21,12 @@ using at::Tensor;
 
 /// What malloc may keep after the warm-up without it being a leak: ten times what was seen. In the whole soak
 /// 32 bytes lost per step are more.
+#ifdef __SANITIZE_ADDRESS__
+constexpr int64_t kMemoryNoise =
+    std::numeric_limits<int64_t>::max();  // it keeps freed memory, and finds leaks itself
+#else
 constexpr int64_t kMemoryNoise = 4 << 20;
+#endif
 
 std::string text_of(at::IntArrayRef shape) {
   std::ostringstream out;

@@ -51,7 +51,7 @@ void to_scheduler() {
 }
 
 /// Lets the current thread run to its next barrier or its end.
-void to_thread() {
+[[gnu::noinline]] void to_thread() {
   if (_setjmp(block->scheduler.where) != 0) return;
   auto& thread = block->threads[block->current];
   if (thread.begun) _longjmp(thread.where, 1);
