@@ -147,7 +147,7 @@ struct Config {
             "what scores are multiplied by before the softmax (default: 1; 2 for lip- networks)");
     visitor("margin-radius", self.margin_radius,
             "the perturbation of an image, in pixels from 0 to 1, whose margin a margin loss asks for "
-            "(default: 0.1412, which is 36/255)");
+            "(default: 0.4235, which is 108/255)");
     visitor("penalty", self.penalty,
             "soft constraint on convolutions under sgd, adam or adamw: none, so, dso or srip");
     visitor("penalty-weight", self.penalty_weight,

@@ -158,7 +158,7 @@ void resolve_loss(Config& config) {
   }
   if (!sequence && !config.temperature && config.loss != "hinge") config.temperature = lipschitz ? 2 : 1;
   if (config.temperature) check_within(*config.temperature, {0, kMost, false}, "temperature");
-  if (margin && !config.margin_radius) config.margin_radius = 36.0 / 255;
+  if (margin && !config.margin_radius) config.margin_radius = 108.0 / 255;
   if (config.margin_radius) check_within(*config.margin_radius, kNotNegative, "margin-radius");
   if (lipschitz && (config.is_parametrized() || config.normalization != "batch" || config.sync_norm)) {
     refuse(

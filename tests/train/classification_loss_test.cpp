@@ -158,7 +158,7 @@ TEST(ClassificationLoss, DefaultsAreThoseOfTheNetwork) {
   EXPECT_EQ(plain.temperature, 1);
   EXPECT_EQ(lipschitz.temperature, 2);
   EXPECT_FALSE(plain.margin_radius);
-  EXPECT_EQ(emma.margin_radius, 36.0 / 255);
+  EXPECT_EQ(emma.margin_radius, 108.0 / 255);
   EXPECT_FALSE(hinge.temperature);
 }
 
