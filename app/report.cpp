@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/files.h"
 #include "base/printable.h"
@@ -19,16 +22,30 @@ std::string number(double value, const char* format) {
   return std::isnan(value) ? "–" : fmt::format(fmt::runtime(format), value);
 }
 
+// Pixels from 0 to 1; what published certificates for images are compared at.
+constexpr double kRadius = 36.0 / 255;
+
 /// The page's comparison, for the terminal.
 void print_table(const std::vector<report::RunFolder>& runs) {
   const auto names = report::labels(runs);
   size_t by_validation = 0;
-  base::Table table({"run", "test error %", "best error %", "train loss", "s / epoch", "defect"}, "lr");
+  const bool any_certified =
+      std::any_of(runs.begin(), runs.end(), [](const auto& run) { return !run.certified.empty(); });
+  std::vector<std::string> columns{"run",        "test error %", "best error %",
+                                   "train loss", "s / epoch",    "defect"};
+  if (any_certified) columns.emplace_back("certified at 36/255 %");
+  base::Table table(columns, "lr");
   for (size_t i = 0; i < runs.size(); ++i) {
     const auto s = report::summarize(runs[i]);
-    table.add({base::printable(names[i]), number(s.last_test_error, "{:.2f}"),
-               number(s.best_test_error, "{:.2f}"), number(s.last_train_loss, "{:.4f}"),
-               number(s.epoch_seconds, "{:.1f}"), number(s.defect_max, "{:.1e}")});
+    std::vector<std::string> row{base::printable(names[i]),           number(s.last_test_error, "{:.2f}"),
+                                 number(s.best_test_error, "{:.2f}"), number(s.last_train_loss, "{:.4f}"),
+                                 number(s.epoch_seconds, "{:.1f}"),   number(s.defect_max, "{:.1e}")};
+    if (any_certified) {
+      const auto& images = runs[i].certified;
+      row.push_back(images.empty() ? "–"
+                                   : fmt::format("{:.2f}", record::certified_accuracy(images, kRadius)));
+    }
+    table.add(row);
     by_validation += s.validation_decides ? 1 : 0;
   }
   fmt::print("{}", table.text());

@@ -125,10 +125,14 @@ class Dev(unittest.TestCase):
             calls = [line.split()[-1] for line in self.called() if line.startswith("apt-get install")]
             self.assertEqual(calls, installed, words)
 
-    def test_the_demo_trains_four_times_and_reports(self):
-        self.dev("demo", "1")
-        calls = [line.split()[0] for line in self.called()]
-        self.assertEqual(calls, ["cmake", "train", "train", "train", "train", "report"])
+    def test_the_demo_trains_certifies_and_reports(self):
+        self.dev("demo", "4")
+        calls = [line.split() for line in self.called()]
+        self.assertEqual([call[0] for call in calls], ["cmake", *["train"] * 7, "eval", "eval", "report"])
+        epochs = [call[call.index("--epochs") + 1] for call in calls if call[0] == "train"]
+        self.assertEqual(epochs, ["4", "4", "6", "6", "6", "3", "3"])
+        folders = [call[call.index("--out") + 1] for call in calls if call[0] == "train"]
+        self.assertEqual(calls[-1][1:8], folders)
 
     def test_a_bad_number_of_epochs_is_refused_before_the_build(self):
         for epochs in ("0", "-1", "1.5", "x"):
