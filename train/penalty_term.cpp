@@ -1,6 +1,7 @@
 #include "penalty_term.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
 #include <utility>
@@ -9,13 +10,23 @@
 
 namespace stiefel::train {
 
+namespace {
+
+/// A generator of its own. A CPU's is made and not cloned: LibTorch 1.13 never frees a clone.
+at::Generator new_generator(const c10::Device& device) {
+  if (device.is_cpu()) return at::make_generator<at::CPUGeneratorImpl>();
+  return at::globalContext().defaultGenerator(device).clone();
+}
+
+}  // namespace
+
 PenaltyTerm::PenaltyTerm(const Config& config, std::vector<at::Tensor> weights, const c10::Device& device)
     : kind_(penalty_from_string(config.penalty)),
       rounds_(config.srip_rounds),
       seed_(static_cast<uint64_t>(config.seed)),
       weights_(std::move(weights)),
       schedule_(*config.penalty_weight, config.penalty_schedule),
-      generator_(at::globalContext().defaultGenerator(device).clone()),
+      generator_(new_generator(device)),
       weight_(at::zeros({}, at::TensorOptions(at::kFloat).device(device))) {}
 
 void PenaltyTerm::prepare(int64_t epoch, int64_t step) {
