@@ -45,9 +45,9 @@ constexpr Precision kAllDigits{};
 constexpr Precision kLoss{5};
 constexpr Precision kPercent{17, 2};
 constexpr Precision kRate{6};  // drops the noise of 0.1 · 0.2³ = 8.000000000000002e-4
-constexpr Precision kSeconds{4};
-constexpr Precision kTotalSeconds{6};
-constexpr Precision kDefect{3};
+constexpr Precision kSeconds{6};
+constexpr Precision kDefect{4};
+constexpr Precision kMeasured{7};  // where it is the result itself, a number per run
 
 /// Of a metric.
 Precision precision_of(const std::string& metric) {
@@ -55,7 +55,7 @@ Precision precision_of(const std::string& metric) {
       {"train_loss", kLoss},          {"train_error", kPercent},
       {"validation_error", kPercent}, {"test_loss", kLoss},
       {"test_error", kPercent},       {"rate_manifold", kRate},
-      {"rate_euclidean", kRate},      {"seconds", kTotalSeconds},
+      {"rate_euclidean", kRate},      {"seconds", kSeconds},
       {"epoch_seconds", kSeconds},    {"images_per_second", kSeconds},
       {"defect_max", kDefect},        {"defect_mean", kDefect}};
   const auto found = all.find(metric);
@@ -114,10 +114,9 @@ json kept_facts(json facts) {
   if (const auto version = version_of(facts);
       version.is_string() && facts.value("version", json()) == version)
     facts.erase("version");
-  round_member(facts, "seconds", kTotalSeconds);
+  round_member(facts, "seconds", kSeconds);
   if (const auto part = facts.find("unitariness"); part != facts.end() && part->is_object()) {
-    for (const auto* name : {"last", "mean", "turn"}) round_member(*part, name, kDefect);
-    round_member(*part, "loss", kLoss);
+    for (const auto* name : {"last", "loss", "mean", "turn"}) round_member(*part, name, kMeasured);
   }
   return facts;
 }

@@ -14,6 +14,7 @@
 #include "paper/publish/document.h"
 #include "paper/publish/page.h"
 #include "paper_samples.h"
+#include "record/kept_run.h"
 #include "tests/scratch.h"
 
 // What is made for people from finished runs: the document, its curves, the web page.
@@ -22,6 +23,7 @@ namespace document_test {
 
 namespace fs = std::filesystem;
 namespace base = stiefel::base;
+namespace record = stiefel::record;
 using namespace stiefel::paper;
 using samples::computed_theorem;
 using samples::write_cell_run;
@@ -195,7 +197,8 @@ TEST_F(Runs, KeptRunsGiveTheDocumentOfTheirFolders) {
   for (const auto& folder : folders) {
     base::write_file(folder.string() + ".json", record::kept_run_text(record::read_run(folder)));
   }
-  EXPECT_EQ(make_document(out_).markdown, of_folders.markdown) << "a folder comes before the file of its name";
+  EXPECT_EQ(make_document(out_).markdown, of_folders.markdown)
+      << "a folder comes before the file of its name";
   for (const auto& folder : folders) fs::remove_all(folder);
   // A result beside them is none, and one that is cut is named.
   base::write_file(out_ / "full" / "table1.json", "{\"cells\": []}");
