@@ -64,7 +64,8 @@ void add_report(CLI::App& app) {
     std::string out = "report.html";
   };
   const auto options = std::make_shared<Options>();
-  command->add_option("RUN", options->runs, "the runs' folders")->required();
+  command->add_option("RUN", options->runs, "the runs' folders, or files of `stiefel export --format run`")
+      ->required();
   command->add_option("-o,--out", options->out, "file to write")->capture_default_str();
   command->callback([options] {
     std::vector<report::RunFolder> runs;

@@ -58,20 +58,22 @@ void put(nlohmann::json& json, const char* name, const std::optional<T>& value) 
   if (value) json[name] = *value;
 }
 
-// A loss that is not finite is null in JSON.
-void take(const nlohmann::json& found, double& value) {
-  value = found.is_null() ? EpochMetrics::kMissing : found.get<double>();
-}
-void take(const nlohmann::json& found, int64_t& value) {
+void assign(double number, double& value) { value = number; }
+void assign(double number, int64_t& value) {
   constexpr double kMost = 1e15;
-  if (found.is_null()) return;
-  if (!(std::abs(found.get<double>()) <= kMost)) throw std::invalid_argument("too large");
-  value = found.get<int64_t>();
+  if (std::isnan(number)) return;
+  if (!(std::abs(number) <= kMost)) throw std::invalid_argument("too large");
+  value = static_cast<int64_t>(number);
 }
 template <class T>
-void take(const nlohmann::json& found, std::optional<T>& value) {
-  value.emplace();
-  take(found, *value);
+void assign(double number, std::optional<T>& value) {
+  assign(number, value.emplace());
+}
+
+// A loss that is not finite is null in JSON.
+template <class T>
+void take(const nlohmann::json& found, T& value) {
+  assign(found.is_null() ? EpochMetrics::kMissing : found.get<double>(), value);
 }
 
 std::string cell(double value) { return fmt::format("{}", value); }
@@ -128,7 +130,11 @@ void from_json(const nlohmann::json& json, EpochMetrics& metrics) {
 const std::vector<MetricColumn>& metric_columns() {
   static const auto all = [] {
     std::vector<MetricColumn> columns;
-    visit_columns([&](const char* name, auto column) { columns.push_back({name, metric<column.member>}); });
+    visit_columns([&](const char* name, auto column) {
+      columns.push_back({name, metric<column.member>, [](EpochMetrics& epoch, double value) {
+                           assign(value, epoch.*(decltype(column)::member));
+                         }});
+    });
     return columns;
   }();
   return all;

@@ -62,6 +62,9 @@ void from_json(const nlohmann::json& json, EpochMetrics& metrics);
 struct MetricColumn {
   const char* name;
   Metric value;
+  /// Gives an epoch the metric, NaN where it was not finite. Throws std::invalid_argument where a count is
+  /// too large.
+  void (*set)(EpochMetrics& epoch, double value);
 };
 
 /// All columns, in their order.

@@ -32,10 +32,16 @@ RunFolder read_run(const fs::path& folder) {
   require_run_folder(folder);
   RunFolder run;
   run.folder = folder;
+  // "runs/a/" ends in an empty name.
+  const auto plain = fs::absolute(folder).lexically_normal();
+  run.name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
+  run.facts_file = folder / "run.json";
+  run.config_file = folder / "config.toml";
+  run.metrics_file = folder / "metrics.jsonl";
   run.facts = read_run_facts(folder);
   std::error_code ignored;
-  if (fs::exists(folder / "config.toml", ignored)) {
-    run.settings = parse_config_entries(base::read_file(folder / "config.toml")).entries;
+  if (fs::exists(run.config_file, ignored)) {
+    run.settings = parse_config_entries(base::read_file(run.config_file)).entries;
   } else {
     run.warnings.emplace_back("The folder has no config.toml, so its settings are not shown.");
   }

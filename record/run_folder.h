@@ -11,9 +11,13 @@
 namespace stiefel::record {
 
 /// A run as the trainer left it on the disk: run.json, config.toml and metrics.jsonl, read but not judged.
-/// Any version may have written it.
+/// Any version may have written it. Of a kept run (kept_run.h) one file has all three.
 struct RunFolder {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  ///< or the kept run's file
+  std::string name;              ///< of the folder, or of the file without .json
+  std::filesystem::path facts_file;
+  std::filesystem::path config_file;
+  std::filesystem::path metrics_file;
   nlohmann::json facts;               ///< run.json, an object
   std::vector<ConfigEntry> settings;  ///< config.toml
   std::vector<EpochMetrics> epochs;   ///< metrics.jsonl, epochs increasing; none where there is no such file

@@ -5,8 +5,8 @@
 
 #include "base/files.h"
 #include "base/printable.h"
+#include "record/kept_run.h"
 #include "record/run_facts.h"
-#include "record/run_folder.h"
 
 namespace stiefel::report {
 
@@ -64,20 +64,16 @@ void show_facts(const Json& json, RunFolder& run) {
 }  // namespace
 
 RunFolder read_run_folder(const fs::path& folder) {
-  auto read = record::read_run(folder);
+  auto read = record::read_run_or_kept(folder);
   if (read.epochs.empty()) {
     throw std::runtime_error(
-        base::printable(folder / "metrics.jsonl") +
+        base::printable(read.metrics_file) +
         ": no epoch is finished yet; wait for the first one, or leave this run out of the report");
   }
   RunFolder run;
   run.folder = folder;
   show_facts(read.facts, run);
-  if (run.name.empty()) {
-    // "runs/a/" ends in an empty name.
-    const fs::path plain = fs::absolute(folder).lexically_normal();
-    run.name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
-  }
+  if (run.name.empty()) run.name = read.name;
   for (const auto& entry : read.settings) run.settings.emplace_back(entry.key, entry.value());
   run.epochs = std::move(read.epochs);
   run.warnings = std::move(read.warnings);

@@ -21,8 +21,8 @@ using record::Metric;
 
 using Pair = std::pair<std::string, std::string>;
 
-/// A run as the page shows it: what record::read_run found in its folder, as text and numbers. Text that is
-/// missing is empty, a missing number is kMissing.
+/// A run as the page shows it: what was found in its folder, or in a kept run's file, as text and numbers.
+/// Text that is missing is empty, a missing number is kMissing.
 struct RunFolder {
   std::filesystem::path folder;
 
@@ -53,8 +53,9 @@ struct RunFolder {
   std::vector<std::string> warnings;
 };
 
-/// Reads a run folder. Throws std::runtime_error naming the file, the line and the remedy where the folder is
-/// missing or not a run's, where a file is damaged, and where no epoch is finished yet.
+/// Reads a run folder or a kept run's file. Throws std::runtime_error naming the file, the line and the
+/// remedy where the folder is missing or not a run's, where a file is damaged, and where no epoch is finished
+/// yet.
 RunFolder read_run_folder(const std::filesystem::path& folder);
 
 }  // namespace stiefel::report

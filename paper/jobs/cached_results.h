@@ -8,7 +8,7 @@
 /// Results of computed experiments, cached beside the runs: they are shown again without being computed.
 namespace stiefel::paper {
 
-/// OUT/SCALE/NAME.json: a file, so that it is never taken for a run, which is a folder.
+/// OUT/SCALE/NAME.json: never taken for a run, which is a folder, or a file that calls itself a kept run.
 std::filesystem::path cached_results_file(const Experiment& experiment, Scale scale,
                                           const std::filesystem::path& out);
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "record/damaged_run.h"
+#include "record/kept_run.h"
 #include "train/resolve_config.h"
 
 namespace stiefel::paper {
@@ -35,21 +36,21 @@ void check_epochs(const RunRecord& run) {
   if (last >= run.config.epochs) return;
   if (last > 0 && record::has_stalled(last, run.best_epoch().epoch, run.config.patience)) return;
   throw record::DamagedRun(
-      run.folder / "metrics.jsonl",
-      fmt::format("ends at epoch {} of {}, but run.json says finished", last, run.config.epochs));
+      run.metrics_file, fmt::format("ends at epoch {} of {}, but {} says finished", last, run.config.epochs,
+                                    run.facts_file.filename().string()));
 }
 
 }  // namespace
 
 bool RunRecord::finished() const { return facts.value("status", std::string()) == "finished"; }
 
-std::optional<RunRecord> read_run_record(const fs::path& folder) {
-  const auto config = folder / "config.toml";
-  if (!fs::exists(config) || !fs::exists(folder / "run.json")) return std::nullopt;
-  RunRecord record{record::read_run(folder), {}};
-  record.config = record::config_from_entries(record.settings, config.string());
+std::optional<RunRecord> read_run_record(const fs::path& path) {
+  const bool is_folder = fs::exists(path / "config.toml") && fs::exists(path / "run.json");
+  if (!is_folder && !record::is_kept_run(path)) return std::nullopt;
+  RunRecord record{record::read_run_or_kept(path), {}};
+  record.config = record::config_from_entries(record.settings, record.config_file.string());
   train::resolve(record.config);
-  check_types(record.facts, folder / "run.json");
+  check_types(record.facts, record.facts_file);
   check_epochs(record);
   return record;
 }

@@ -9,8 +9,8 @@
 
 namespace stiefel::paper {
 
-/// The runs in a folder, OUT/SCALE: those made here and those copied in from elsewhere, whatever their
-/// folders are called. A run is what its config.toml says it is.
+/// The runs in a folder, OUT/SCALE: those made here and those copied in from elsewhere, as folders or as kept
+/// runs' files, whatever these are called. A run is what its config says it is.
 class RunStore {
  public:
   RunStore(const std::filesystem::path& out, Scale scale);
@@ -22,7 +22,7 @@ class RunStore {
   const std::vector<RunRecord>& records() const { return records_; }
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// A line for each folder that could not be read.
+  /// A line for each folder or file that could not be read.
   const std::vector<std::string>& complaints() const { return complaints_; }
 
  private:

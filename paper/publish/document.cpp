@@ -271,7 +271,7 @@ class Writer {
         paragraph(
             "The error is the last epoch's in per cent; the defect is the largest ‖XᵀX − I‖ of the "
             "orthonormal weights after it; s/epoch is the median, training alone. The first column leads "
-            "to the run's folder. Runs may have shared a GPU with others, so their times tell how long "
+            "to the run. Runs may have shared a GPU with others, so their times tell how long "
             "these took, not which method is faster; [performance](performance.md) compares those.") +
         base::to_markdown(table);
     if (any_unused) {

@@ -30,7 +30,8 @@ HOUSE = {
     "include": set(),
 }
 # Folders, and single files, whose includes must not bring LibTorch with them.
-WITHOUT_LIBTORCH = ("base/", "report/", "record/certified_images", "record/config", "record/metrics", "record/run_facts", "distributed/launch.")
+WITHOUT_LIBTORCH = ("base/", "report/", "record/certified_images", "record/config", "record/kept_run", "record/metrics",
+                    "record/run_facts", "record/run_folder", "distributed/launch.")
 LIBTORCH = re.compile(r"<(torch|ATen|c10)/|<stiefel/")
 # The library's parts include each other both ways between src/ and src/cuda/: its kernels are part of it.
 INSIDE = {("src", "src/cuda")}

@@ -14,6 +14,7 @@
 #include "paper/publish/document.h"
 #include "paper/publish/page.h"
 #include "paper_samples.h"
+#include "record/kept_run.h"
 #include "tests/scratch.h"
 
 // What is made for people from finished runs: the document, its curves, the web page.
@@ -22,6 +23,7 @@ namespace document_test {
 
 namespace fs = std::filesystem;
 namespace base = stiefel::base;
+namespace record = stiefel::record;
 using namespace stiefel::paper;
 using samples::computed_theorem;
 using samples::write_cell_run;
@@ -179,6 +181,33 @@ TEST_F(Runs, TheSameRunsGiveTheSameBytes) {
     return std::regex_replace(text, std::regex("(    stiefel paper \\w+ --out)[^\n]*"), "$1");
   };
   EXPECT_EQ(without_commands(moved), without_commands(first.markdown));
+}
+
+TEST_F(Runs, KeptRunsGiveTheDocumentOfTheirFolders) {
+  write_eight();
+  const auto of_folders = make_document(out_);
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(out_ / "full")) {
+    if (entry.is_directory()) folders.push_back(entry.path());
+  }
+  ASSERT_EQ(folders.size(), 8u);
+  const auto without_links = [](const std::string& text) {
+    return std::regex_replace(text, std::regex(R"(\(results/full/[^)]*\))"), "");
+  };
+  for (const auto& folder : folders) {
+    base::write_file(folder.string() + ".json", record::kept_run_text(record::read_run(folder)));
+  }
+  EXPECT_EQ(make_document(out_).markdown, of_folders.markdown)
+      << "a folder comes before the file of its name";
+  for (const auto& folder : folders) fs::remove_all(folder);
+  // A result beside them is none, and one that is cut is named.
+  base::write_file(out_ / "full" / "table1.json", "{\"cells\": []}");
+  base::write_file(out_ / "full" / "cut.json", "{\n\"stiefel_run\": 1,");
+  const auto of_files = make_document(out_);
+  EXPECT_EQ(without_links(of_files.markdown), without_links(of_folders.markdown));
+  EXPECT_SAYS(of_files.markdown, "](results/full/cifar10-wrn-16-4-cayley-adam-1.json)");
+  ASSERT_EQ(of_files.complaints.size(), 1u);
+  EXPECT_SAYS(of_files.complaints[0], "cut.json: line 2: broken JSON");
 }
 
 TEST_F(Runs, SeedsShorterRunsAndStrangersAreToldApart) {

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "record/config.h"
+#include "record/kept_run.h"
 #include "record/metrics.h"
 #include "record/run_facts.h"
 
@@ -26,12 +27,24 @@ TEST(RecordLimits, JsonNestedAHundredThousandDeep) {
     expect_part(refusal([&] { base::parse_json(text); }, 1, 16), "nested more than 100 deep");
     expect_part(refusal([&] { record::parse_run_facts("run.json", text); }, 1, 16),
                 "nested more than 100 deep");
+    expect_part(refusal([&] { record::parse_kept_run("kept.json", text); }, 1, 16),
+                "nested more than 100 deep");
     std::vector<std::string> warnings;
     record::parse_metrics("metrics.jsonl", text, warnings);  // a line that was cut short while it was written
     EXPECT_EQ(warnings.size(), 1u);
     expect_part(refusal([&] { record::parse_metrics("metrics.jsonl", text + "\n", warnings); }, 1, 16),
                 "nested more than 100 deep");
   }
+}
+
+TEST(RecordLimits, AKeptRunOfAHundredThousandEpochsOfWhichNothingIsSaid) {
+  const std::string before = R"({"stiefel_run": 1, "facts": {}, "config": {}, "metrics": {}, "epochs": )";
+  EXPECT_EQ(record::parse_kept_run("kept.json", before + "100000}").epochs.size(), 100000u);
+  expect_part(refusal([&] { record::parse_kept_run("kept.json", before + "100001}"); }, 1, 16),
+              "not a whole number from 1 to 100000");
+  const std::string bytes(17 << 20, ' ');
+  expect_part(refusal([&] { record::parse_kept_run("kept.json", bytes); }, 1, 16),
+              "bytes are more than a kept run has");
 }
 
 TEST(RecordLimits, AnOptionOfAMillionCharacters) {
