@@ -46,3 +46,17 @@ def test_quantization_rotations_repeats_itself(tmp_path):
         for _ in range(2)
     )
     assert first == second and len(first) >= 8
+
+
+def test_certified_steps_are_of_the_same_network():
+    """Every method begins with the same loss, and all but free weights end orthonormal."""
+    output = run("compare_certified_steps.py", "--rounds", "1")
+    tables = output.split("\n\n")
+    assert len(tables) == 2, output
+    for table in tables:
+        rows = re.findall(rf"^\| (.+?) \| {NUMBER} \| {NUMBER} \| (\S+) \| ({NUMBER}) \|$", table, re.M)
+        assert len(rows) == 6, output
+        losses = [float(loss) for _, _, loss in rows]
+        assert max(losses) - min(losses) < 1e-3, output
+        for name, defect, _ in rows:
+            assert (float(defect) > 1e-3) if "free" in name else (float(defect) < 1e-4), output
