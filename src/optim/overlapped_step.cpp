@@ -27,6 +27,9 @@ using torch::autograd::variable_list;
 
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
+/// A shared pointer, in LibTorch 2.14 an intrusive one.
+using Accumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
 /// The work of a weight's step: np² + p³ per matrix.
 double work_of(const at::Tensor& weight, bool batched) {
   const MatrixView view(weight.detach(), batched);
@@ -69,7 +72,7 @@ class OverlappedStep::Impl {
     size_t part = kNone;     // none where the last order that was learnt has no gradient of it
     size_t arrival = kNone;  // its place among the gradients of this backward pass
     bool is_stepped = false;
-    std::shared_ptr<torch::autograd::Node> accumulator;
+    Accumulator accumulator;
     uintptr_t hook = 0;
   };
 
