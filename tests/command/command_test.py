@@ -337,24 +337,24 @@ class Command(CommandTest):
         self.assertIn("norm1.running_mean", tensors)
 
     def test_a_kept_run_is_read_like_its_folder(self):
-        self.trained("kept")
-        self.run_command("export", "kept/", "--format", "run")
-        with open(self.root + "/kept.json", encoding="utf-8") as file:
+        self.trained("in-one-file")
+        self.run_command("export", "in-one-file/", "--format", "run")
+        with open(self.root + "/in-one-file.json", encoding="utf-8") as file:
             kept = json.load(file)
-        self.assertEqual(kept["epochs"], len(self.metrics("kept")))
+        self.assertEqual(kept["epochs"], len(self.metrics("in-one-file")))
         self.assertEqual(kept["facts"]["status"], "finished")
-        self.assertEqual(kept["metrics"]["test_error"], [round(epoch["test_error"], 2) for epoch in self.metrics("kept")])
-        table = self.run_command("report", "kept", "kept.json", "-o", "both.html").stdout.splitlines()
+        self.assertEqual(kept["metrics"]["test_error"], [round(epoch["test_error"], 2) for epoch in self.metrics("in-one-file")])
+        table = self.run_command("report", "in-one-file", "in-one-file.json", "-o", "both.html").stdout.splitlines()
         self.assertEqual(table[1].split()[1:3], table[2].split()[1:3])
         # Written from a kept run it is the same file.
-        self.run_command("export", "kept.json", "--format", "run", "-o", "again.json")
+        self.run_command("export", "in-one-file.json", "--format", "run", "-o", "again.json")
         with open(self.root + "/again.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file), kept)
         self.assertIn("--last chooses weights",
-                      self.run_command("export", "kept", "--format", "run", "--last", status=2).stderr)
-        with open(self.root + "/kept.json", "r+", encoding="utf-8") as file:
+                      self.run_command("export", "in-one-file", "--format", "run", "--last", status=2).stderr)
+        with open(self.root + "/in-one-file.json", "r+", encoding="utf-8") as file:
             file.truncate(300)
-        self.assertIn("kept.json: line", self.run_command("report", "kept.json", status=1).stderr)
+        self.assertIn("in-one-file.json: line", self.run_command("report", "in-one-file.json", status=1).stderr)
 
     def test_info_as_json_has_the_facts_of_the_text(self):
         facts = json.loads(self.run_command("info", "--json").stdout)
