@@ -107,11 +107,11 @@ class Dev(unittest.TestCase):
             words = "echo 2" if name == "nproc" else 'printf "ctest %s\\n" "$*" >> "$LOG"'
             self.program(f"{self.root}/bin/{name}", f"#!/bin/bash\n{words}\n")
         self.dev("test", "-R", "library")
-        self.assertEqual(self.called(), ["cmake --build --preset release", "ctest --preset release -j 3 -R library"])
+        self.assertEqual(self.called(), ["cmake --build --preset release", "ctest --preset release -j 2 -R library"])
         for words in (["--preset", "debug"], ["--preset=debug"]):
             os.remove(self.log)
             self.dev("test", *words, "-R", "library")
-            self.assertEqual(self.called()[-2:], ["cmake --build --preset debug", "ctest --preset debug -j 3 -R library"])
+            self.assertEqual(self.called()[-2:], ["cmake --build --preset debug", "ctest --preset debug -j 2 -R library"])
         self.assertIn("got 'fast'", self.dev("test", "--preset", "fast", status=1).stderr)
         self.assertIn("takes a name", self.dev("test", "--preset", status=1).stderr)
 
